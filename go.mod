@@ -1,0 +1,3 @@
+module github.com/tilewright/tilewright
+
+go 1.26

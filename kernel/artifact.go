@@ -1,0 +1,131 @@
+package kernel
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"sort"
+)
+
+// ArtifactKind says what an artifact's payload is.
+type ArtifactKind string
+
+const (
+	KindCode ArtifactKind = "code" // position-independent machine code
+	KindGo   ArtifactKind = "go"   // a portable kernel of kernel/ref; no payload
+	KindELF  ArtifactKind = "elf"  // a shared object, entries are symbols, ABI sysv/1
+)
+
+// BackendID identifies who emitted an artifact.
+type BackendID struct {
+	Name   string `json:"name" key:"hard"`
+	Digest string `json:"digest" key:"hard"` // source digest (built in) or sha256 of the binary
+}
+
+// ArtifactKey is the full identity of an artifact; every field is hard.
+type ArtifactKey struct {
+	Problem       Problem   `json:"problem" key:"hard"`
+	Config        Config    `json:"config" key:"hard"`
+	LayoutVersion int       `json:"layout_version" key:"hard"`
+	ISA           []string  `json:"isa" key:"hard"` // features the code needs, sorted
+	ABI           string    `json:"abi" key:"hard"`
+	Backend       BackendID `json:"backend" key:"hard"`
+}
+
+// Digest is the sha256 of the canonical encoding, in hex.
+func (k ArtifactKey) Digest() string { return KeyDigest(k) }
+
+// Exec tells the caller how to drive an artifact; it never reads a Config.
+type Exec struct {
+	MR           int  `json:"mr,omitempty"`      // OpLinear: rows a call computes
+	Streams      int  `json:"streams,omitempty"` // OpLinear: "main" takes multiples of this many panels
+	Panel        bool `json:"panel,omitempty"`   // OpLinear: "main" reads panels that "unpack" made
+	PanelStride  int  `json:"panel_stride,omitempty"`
+	NC           int  `json:"nc,omitempty"`            // OpLinear: panels per cache block, 0 = all
+	MC           int  `json:"mc,omitempty"`            // OpLinear: rows per cache block, 0 = all
+	Chunk        int  `json:"chunk,omitempty"`         // OpLinear: panels a worker takes at once; 0 = one static share
+	ScratchBytes int  `json:"scratch_bytes,omitempty"` // OpAttn
+	Unit         int  `json:"unit,omitempty"`          // OpStream: bytes; OpPeak: MACs per iteration
+}
+
+// Artifact is what a backend emits for (problem, config).
+type Artifact struct {
+	Key     ArtifactKey    `json:"key"`
+	Kind    ArtifactKind   `json:"kind"`
+	Code    []byte         `json:"code,omitempty"`
+	Entries map[string]int `json:"entries,omitempty"` // entry name -> offset in Code
+	Exec    Exec           `json:"exec"`
+}
+
+// Entry names.
+const (
+	EntryMain   = "main"
+	EntryTail   = "tail"
+	EntryUnpack = "unpack"
+)
+
+// Digest is the sha256, in hex, of what would execute: kind, entries, exec and code, not the key.
+// Two arms whose artifacts share a digest run the same thing.
+func (a *Artifact) Digest() string {
+	h := sha256.New()
+	fmt.Fprintf(h, "%s\n%+v\n", a.Kind, a.Exec)
+	names := make([]string, 0, len(a.Entries))
+	for n := range a.Entries {
+		names = append(names, n)
+	}
+	sort.Strings(names)
+	for _, n := range names {
+		fmt.Fprintf(h, "%s=%d\n", n, a.Entries[n])
+	}
+	if a.Kind == KindGo {
+		fmt.Fprintf(h, "%s\n%s\n", a.Key.Problem, a.Key.Config)
+	}
+	h.Write(a.Code)
+	return hex.EncodeToString(h.Sum(nil))
+}
+
+// ErrArtifact is wrapped by every refusal of an artifact.
+var ErrArtifact = errors.New("artifact refused")
+
+// Validate checks what can be checked without running: kind, ABI, entries inside the code, and
+// that the host has every feature the code needs.
+func (a *Artifact) Validate(host Features) error {
+	refuse := func(format string, v ...any) error {
+		return fmt.Errorf("%w: %s: %s", ErrArtifact, a.Key.Problem, fmt.Sprintf(format, v...))
+	}
+	if a.Key.LayoutVersion != LayoutVersion {
+		return refuse("layout version %d, this build reads %d", a.Key.LayoutVersion, LayoutVersion)
+	}
+	if missing := host.Missing(a.Key.ISA); len(missing) > 0 {
+		return refuse("needs %v, which this CPU does not have", missing)
+	}
+	switch a.Kind {
+	case KindGo:
+		if a.Key.ABI != ABIGo {
+			return refuse("portable kernel with ABI %q", a.Key.ABI)
+		}
+	case KindCode:
+		if a.Key.ABI != ABILeaf {
+			return refuse("machine code with ABI %q, want %q", a.Key.ABI, ABILeaf)
+		}
+		if len(a.Code) == 0 || len(a.Code) > 4<<20 {
+			return refuse("%d bytes of code", len(a.Code))
+		}
+		if _, ok := a.Entries[EntryMain]; !ok {
+			return refuse("no entry %q", EntryMain)
+		}
+		for n, off := range a.Entries {
+			if off < 0 || off >= len(a.Code) {
+				return refuse("entry %q at %d, outside %d bytes of code", n, off, len(a.Code))
+			}
+		}
+	case KindELF:
+		if a.Key.ABI != ABISysV {
+			return refuse("shared object with ABI %q, want %q", a.Key.ABI, ABISysV)
+		}
+	default:
+		return refuse("unknown kind %q", a.Kind)
+	}
+	return nil
+}
