@@ -1,0 +1,331 @@
+package cache
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"sort"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/tilewright/tilewright/kernel"
+)
+
+// Info describes an entry for listings.
+type Info struct {
+	Kind    Kind      `json:"kind"`
+	Digest  string    `json:"digest"`
+	Layer   string    `json:"layer"`
+	Bytes   int       `json:"bytes"`
+	Created time.Time `json:"created"`
+	Title   string    `json:"title"`
+	Problem string    `json:"problem,omitempty"` // why it cannot be used, "" if it can
+}
+
+// List describes all entries of both layers and of memory, kinds in order, newest first.
+func (s *Store) List() ([]Info, error) {
+	var out []Info
+	err := s.each(func(e Entry, err error) { out = append(out, describe(e, err)) })
+	sort.SliceStable(out, func(i, j int) bool {
+		if out[i].Kind != out[j].Kind {
+			return kindRank(out[i].Kind) < kindRank(out[j].Kind)
+		}
+		return out[i].Created.After(out[j].Created)
+	})
+	return out, err
+}
+
+func (s *Store) inMemory() []Entry {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var out []Entry
+	for _, k := range Kinds {
+		for n, b := range s.memory[k] {
+			out = append(out, Entry{k, n, "memory", b})
+		}
+	}
+	return out
+}
+
+func kindRank(k Kind) int {
+	for i, x := range Kinds {
+		if x == k {
+			return i
+		}
+	}
+	return len(Kinds)
+}
+
+// each calls f with every entry; err says why its bytes could not be read.
+func (s *Store) each(f func(Entry, error)) error {
+	for _, e := range s.inMemory() {
+		f(e, nil)
+	}
+	for _, c := range []struct {
+		l    *layer
+		name string
+	}{{s.user, "user"}, {s.system, "system"}} {
+		if c.l == nil {
+			continue
+		}
+		for _, k := range Kinds {
+			entries, _, err := c.l.names(k)
+			if err != nil {
+				return fmt.Errorf("cache: list %s: %w", k, err)
+			}
+			for _, n := range entries {
+				b, err := c.l.read(k, n)
+				f(Entry{k, n, c.name, b}, err)
+			}
+		}
+	}
+	return nil
+}
+
+// describe decodes an entry far enough to name it, and checks that it is where its key says.
+func describe(e Entry, err error) Info {
+	in := Info{Kind: e.Kind, Digest: e.Name[:max(0, len(e.Name)-len(".json"))], Layer: e.Layer, Bytes: len(e.bytes)}
+	key := ""
+	if err == nil {
+		switch e.Kind {
+		case KindDecision:
+			var d Decision
+			if err = unseal(e.bytes, &d); err == nil {
+				key, in.Created, in.Title = kernel.KeyDigest(d.Key), d.Created, d.title()
+			}
+		case KindRule:
+			var r Rule
+			if err = unseal(e.bytes, &r); err == nil {
+				key, in.Created, in.Title = kernel.KeyDigest(r.Key), r.Created, r.title()
+			}
+		case KindArtifact:
+			var a ArtifactRecord
+			if err = unseal(e.bytes, &a); err == nil {
+				key, in.Created, in.Title = a.Artifact.Key.Digest(), a.Created, a.title()
+				if a.Artifact.Digest() != a.Digest {
+					err = fmt.Errorf("%w: code does not have the digest it was stored with", ErrCorrupt)
+				}
+			}
+		}
+	}
+	if err == nil && key != in.Digest {
+		err = fmt.Errorf("%w: its key is %.12s, its name says %.12s", ErrCorrupt, key, in.Digest)
+	}
+	if err != nil {
+		in.Problem = err.Error()
+	}
+	return in
+}
+
+func (d Decision) title() string {
+	return fmt.Sprintf("%s %s %s, %d CPUs, ctx %d", d.Key.Model.Name, d.Key.Weights, d.Key.Phase, d.Key.CPUs, d.Key.Context)
+}
+
+func (r Rule) title() string {
+	return fmt.Sprintf("%s %s %s, %d CPUs", r.Key.Weights, r.Key.Format, r.Layout, r.Key.CPUs)
+}
+
+func (a ArtifactRecord) title() string {
+	return fmt.Sprintf("%s %s (%s, %s)", a.Artifact.Key.Problem, a.Artifact.Key.Config, a.Artifact.Key.Backend.Name, a.Origin)
+}
+
+// Show returns the decoded record whose digest starts with prefix (at least 4 characters).
+func (s *Store) Show(prefix string) (Info, any, error) {
+	if len(prefix) < 4 {
+		return Info{}, nil, fmt.Errorf("cache: %q is too short: give at least 4 characters of a digest from `tune cache ls`", prefix)
+	}
+	type hit struct {
+		in  Info
+		rec any
+	}
+	var hits []hit
+	err := s.each(func(e Entry, rerr error) {
+		in := describe(e, rerr)
+		if len(in.Digest) < len(prefix) || in.Digest[:len(prefix)] != prefix {
+			return
+		}
+		var rec any
+		switch e.Kind {
+		case KindDecision:
+			rec = &Decision{}
+		case KindRule:
+			rec = &Rule{}
+		default:
+			rec = &ArtifactRecord{}
+		}
+		if rerr == nil && unseal(e.bytes, rec) != nil {
+			rec = nil
+		}
+		hits = append(hits, hit{in, rec})
+	})
+	switch {
+	case err != nil:
+		return Info{}, nil, err
+	case len(hits) == 0:
+		return Info{}, nil, fmt.Errorf("cache: no entry starts with %q: see `tune cache ls`", prefix)
+	}
+	for _, h := range hits[1:] {
+		if h.in.Digest != hits[0].in.Digest {
+			return Info{}, nil, fmt.Errorf("cache: %q is ambiguous: it starts both %.16s and %.16s", prefix, hits[0].in.Digest, h.in.Digest)
+		}
+	}
+	return hits[0].in, hits[0].rec, nil
+}
+
+// Explanation compares one stored decision with the key asked for.
+type Explanation struct {
+	Info   Info
+	Lookup Lookup
+}
+
+// Explain compares every stored decision with key: why each hits, misses or wants revalidation.
+// Those with the fewest hard differences come first.
+func (s *Store) Explain(key DecisionKey) ([]Explanation, error) {
+	var out []Explanation
+	err := s.each(func(e Entry, err error) {
+		if e.Kind != KindDecision {
+			return
+		}
+		x := Explanation{Info: describe(e, err)}
+		var d Decision
+		if x.Info.Problem != "" || unseal(e.bytes, &d) != nil {
+			x.Lookup = Lookup{Status: Miss, Why: x.Info.Problem}
+		} else {
+			x.Lookup = compare(d.Key, key, e.Layer)
+		}
+		out = append(out, x)
+	})
+	sort.SliceStable(out, func(i, j int) bool { return hardCount(out[i]) < hardCount(out[j]) })
+	return out, err
+}
+
+func hardCount(x Explanation) int {
+	if x.Info.Problem != "" {
+		return 1 << 30
+	}
+	n := 0
+	for _, d := range x.Lookup.Diffs {
+		if d.Class == kernel.Hard {
+			n++
+		}
+	}
+	return n
+}
+
+// Verify lists the entries that cannot be used, and removes them from the user layer if asked.
+func (s *Store) Verify(remove bool) (bad []Info, checked int, err error) {
+	list, err := s.List()
+	if err != nil {
+		return nil, 0, err
+	}
+	for _, in := range list {
+		if in.Problem == "" {
+			continue
+		}
+		bad = append(bad, in)
+		if remove && in.Layer == "user" && !s.opts.ReadOnly {
+			if err := s.user.remove(in.Kind, fileName(in.Digest)); err != nil && !errors.Is(err, unix.ENOENT) {
+				return bad, len(list), fmt.Errorf("cache: remove %s: %w", in.Digest, err)
+			}
+		}
+	}
+	return bad, len(list), nil
+}
+
+// GC removes from the user layer what is older than maxAge (0: no limit), then the oldest artifacts
+// and decisions until at most maxBytes remain (0: no limit), and stray temporary files older than an
+// hour. An artifact that a kept decision names goes last. It returns what it removed.
+func (s *Store) GC(maxAge time.Duration, maxBytes int64) ([]Info, error) {
+	if s.user == nil || s.opts.ReadOnly {
+		return nil, nil
+	}
+	if err := s.removeStrays(time.Hour); err != nil {
+		return nil, err
+	}
+	list, err := s.List()
+	if err != nil {
+		return nil, err
+	}
+	var mine []Info
+	var total int64
+	for _, in := range list {
+		if in.Layer == "user" {
+			mine = append(mine, in)
+			total += int64(in.Bytes)
+		}
+	}
+	needed := s.neededArtifacts(mine)
+	sort.SliceStable(mine, func(i, j int) bool {
+		if a, b := needed[mine[i].Digest], needed[mine[j].Digest]; a != b {
+			return b
+		}
+		return mine[i].Created.Before(mine[j].Created)
+	})
+	var gone []Info
+	now := s.opts.Now()
+	for _, in := range mine {
+		old := maxAge > 0 && now.Sub(in.Created) > maxAge
+		if !old && (maxBytes <= 0 || total <= maxBytes) {
+			continue
+		}
+		if err := s.user.remove(in.Kind, fileName(in.Digest)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return gone, fmt.Errorf("cache: remove %s: %w", in.Digest, err)
+		}
+		total -= int64(in.Bytes)
+		gone = append(gone, in)
+	}
+	return gone, nil
+}
+
+func (s *Store) neededArtifacts(list []Info) map[string]bool {
+	needed := map[string]bool{}
+	for _, in := range list {
+		if in.Kind != KindDecision || in.Problem != "" {
+			continue
+		}
+		b, err := s.user.read(KindDecision, fileName(in.Digest))
+		var d Decision
+		if err != nil || unseal(b, &d) != nil {
+			continue
+		}
+		needed[in.Digest] = true
+		for _, a := range d.Artifacts {
+			needed[a] = true
+		}
+	}
+	return needed
+}
+
+func (s *Store) removeStrays(age time.Duration) error {
+	for _, k := range Kinds {
+		_, strays, err := s.user.names(k)
+		if err != nil {
+			return err
+		}
+		for _, n := range strays {
+			var st unix.Stat_t
+			if unix.Fstatat(s.user.dirs[k], n, &st, unix.AT_SYMLINK_NOFOLLOW) != nil {
+				continue
+			}
+			if s.opts.Now().Sub(time.Unix(st.Mtim.Unix())) > age {
+				_ = s.user.remove(k, n)
+			}
+		}
+	}
+	return nil
+}
+
+// Revalidate marks a stored decision as no longer trusted: the next tune measures it again and until
+// then look-ups report a hint.
+func (s *Store) Revalidate(key DecisionKey, why string) error {
+	d, look := s.Decision(key)
+	if look.Status == Miss {
+		return fmt.Errorf("cache: nothing to revalidate: %s", look.Why)
+	}
+	if d.Notes == nil {
+		d.Notes = map[string]string{}
+	}
+	d.Stale, d.Notes["revalidate"] = true, why
+	return s.PutDecision(d)
+}
