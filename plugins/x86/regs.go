@@ -66,23 +66,18 @@ func (e *Emitter) Code() ([]byte, error) {
 	if e.err != nil {
 		return nil, e.err
 	}
-	return e.Asm.Finish(), nil
+	code := e.Asm.Finish()
+	return code, e.Asm.Err()
 }
-
-// vmovd and vpbroadcastd from a general register.
-var (
-	vmovdGPR     = amd64.Inst{Name: "vmovd", Map: 1, P: 1, Op: 0x6e, F: 1, V: 2}
-	vpbroadcastR = amd64.Inst{Name: "vpbroadcastd", Map: 2, P: 1, Op: 0x7c, F: 1}
-)
 
 // Const32 fills every lane of v with a 32-bit pattern. It clobbers RAX.
 func (e *Emitter) Const32(v amd64.Vec, bits uint32) {
 	e.MovI(amd64.RAX, int64(bits))
 	if e.ISA.EVEX {
-		e.Op(vpbroadcastR, v, amd64.Vec{N: uint8(amd64.RAX)})
+		e.Op(amd64.VPBROADCASTDR, v, amd64.RAX)
 		return
 	}
-	e.Op(vmovdGPR, Low(v), amd64.Vec{N: uint8(amd64.RAX)})
+	e.Op(amd64.VMOVD, Low(v), amd64.RAX)
 	e.Op(amd64.VPBROADCASTD, v, Low(v))
 }
 
