@@ -1,0 +1,141 @@
+package search
+
+import (
+	"math"
+
+	"github.com/tilewright/tilewright/kernel"
+)
+
+// tpe is the tree-structured Parzen estimator (Bergstra et al. 2011) over ordered discrete
+// parameters: the measured configurations are split into the good and the rest, each side gives a
+// smoothed distribution of every parameter's value, and of many draws from the good ones the one
+// with the greatest likelihood ratio is proposed.
+type tpe struct {
+	*memory
+	limit int
+}
+
+const (
+	tpeStart  = 16   // random members before the model is asked
+	tpeDraws  = 32   // draws from the good side for each proposal
+	tpeGood   = 0.15 // share of the measured that is good
+	tpePrior  = 1.0  // weight of the uniform prior, in configurations
+	tpeSpread = 0.6  // standard deviation of the kernel, in steps of the value list
+	tpeBlend  = 0.1  // share of proposals drawn at random, so that nothing is shut out
+)
+
+// NewTPE proposes up to limit configurations, the default first.
+func NewTPE(s kernel.Space, seed uint64, limit, blocks int) (Strategy, error) {
+	m, err := newMemory(s, seed, blocks)
+	if err != nil {
+		return nil, err
+	}
+	return &tpe{m, limit}, nil
+}
+
+func (t *tpe) Name() string { return "tpe" }
+func (t *tpe) Done() bool   { return t.limit <= 0 }
+
+func (t *tpe) Ask(n int) []Candidate {
+	n = min(n, t.limit)
+	var out []Candidate
+	out = t.propose(t.locate(t.space.Default()), out)
+	best := t.Best(len(t.order))
+	draw := t.random
+	if len(best) >= tpeStart {
+		good, rest := t.model(best)
+		draw = func() point {
+			if t.rng.Float64() < tpeBlend {
+				return t.random()
+			}
+			return t.draw(good, rest)
+		}
+	} else {
+		n = min(n, max(tpeStart-len(t.asked), 1))
+	}
+	out = t.fresh(n-len(out), out, draw)
+	if t.limit -= len(out); len(out) == 0 {
+		t.limit = 0
+	}
+	return out
+}
+
+// model gives the value distribution of every parameter among the good and among the rest.
+func (t *tpe) model(best []Result) (good, rest [][]float64) {
+	k := max(4, int(math.Ceil(tpeGood*float64(len(best)))))
+	return t.parzen(best[:k]), t.parzen(best[k:])
+}
+
+func (t *tpe) parzen(rs []Result) [][]float64 {
+	out := make([][]float64, len(t.space.Params))
+	for i, par := range t.space.Params {
+		n := len(par.Values)
+		w := make([]float64, n)
+		for v := range w {
+			w[v] = tpePrior / float64(n)
+		}
+		for _, r := range rs {
+			addKernel(w, t.locate(r.Config)[i])
+		}
+		total := 0.0
+		for _, x := range w {
+			total += x
+		}
+		for v := range w {
+			w[v] /= total
+		}
+		out[i] = w
+	}
+	return out
+}
+
+// addKernel adds a unit of weight to w, spread around index at by a discrete Gaussian.
+func addKernel(w []float64, at int) {
+	total := 0.0
+	weight := func(v int) float64 {
+		d := float64(v-at) / tpeSpread
+		return math.Exp(-d * d / 2)
+	}
+	for v := range w {
+		total += weight(v)
+	}
+	for v := range w {
+		w[v] += weight(v) / total
+	}
+}
+
+// draw returns the draw from the good side with the greatest ratio of likelihoods that was not asked
+// yet, nil if none is new.
+func (t *tpe) draw(good, rest [][]float64) point {
+	var best point
+	top := math.Inf(-1)
+	for range tpeDraws {
+		p := make(point, len(good))
+		for i, w := range good {
+			p[i] = pick(w, t.rng.Float64())
+		}
+		if !t.allows(p) {
+			if p = t.repair(p, t.rng.IntN(len(p))); p == nil {
+				continue
+			}
+		}
+		score := 0.0
+		for i, v := range p {
+			score += math.Log(good[i][v] / rest[i][v])
+		}
+		if score > top && !t.asked[t.config(p).String()] {
+			best, top = p, score
+		}
+	}
+	return best
+}
+
+// pick returns the index at which the cumulative weight passes u.
+func pick(w []float64, u float64) int {
+	for i, x := range w {
+		if u -= x; u < 0 {
+			return i
+		}
+	}
+	return len(w) - 1
+}
