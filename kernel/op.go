@@ -94,10 +94,11 @@ const KVBlock = 16
 // dword at (t*MR+m)*4. A8: four consecutive k. F32: one k. A16: two k; every 8 k make four steps
 // (k0,k2) (k4,k6) (k1,k3) (k5,k7), first of the pair in the low half, so that 4-bit weights unpack
 // by shifts alone. Scale is f32 [K/Group][MR] and Sum [K/Group][MR] for each block, Sum being the
-// sum of the codes (int32), or of the values (f32) for F32.
+// sum of the codes (int32), or of the values (f32) for F32, whose Scale is neither written nor read.
+// Group 0 (F32 for float weights) has no Sum either.
 type Act struct {
 	Arith Arith `json:"arith" key:"hard"`
-	Group int   `json:"group" key:"hard"` // elements per scale, divides K
+	Group int   `json:"group" key:"hard"` // elements per scale, divides K; 0 for none
 	MR    int   `json:"mr" key:"hard"`    // rows interleaved
 }
 
@@ -108,7 +109,12 @@ var A16Order = [8]int{0, 2, 4, 6, 1, 3, 5, 7}
 func (a Act) BlockBytes(k int) int { return k * a.Arith.Bytes() * a.MR }
 
 // Groups is the number of scales of a row of k elements.
-func (a Act) Groups(k int) int { return k / a.Group }
+func (a Act) Groups(k int) int {
+	if a.Group == 0 {
+		return 0
+	}
+	return k / a.Group
+}
 
 // Problem is what a kernel must compute: op, shape, weight format, layout and arithmetic. Threads
 // are not part of it. Unused fields are zero. Every field is part of the identity of an artifact.
