@@ -1,0 +1,201 @@
+package quant
+
+import (
+	"encoding/json"
+	"math"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/tilewright/tilewright/engine/gguf"
+	"github.com/tilewright/tilewright/engine/gguf/gguftest"
+)
+
+type blockFile struct {
+	typ  gguf.Type
+	name string
+	src  []byte
+	want []float32
+}
+
+// blockFiles reads the shared blocks of every type with their exact values.
+func blockFiles(t testing.TB) []blockFile {
+	dir := gguftest.Shared(t, "models/tiny/blocks")
+	raw, err := os.ReadFile(filepath.Join(dir, "manifest.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var list []struct {
+		Type string
+		ID   uint32 `json:"ggml_type"`
+	}
+	if err := json.Unmarshal(raw, &list); err != nil {
+		t.Fatal(err)
+	}
+	var out []blockFile
+	for _, e := range list {
+		src, err := os.ReadFile(filepath.Join(dir, e.Type+".bin"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		f32, err := os.ReadFile(filepath.Join(dir, e.Type+".f32"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := make([]float32, len(f32)/4)
+		for i := range want {
+			want[i] = math.Float32frombits(le.Uint32(f32[4*i:]))
+		}
+		out = append(out, blockFile{gguf.Type(e.ID), e.Type, src, want})
+	}
+	return out
+}
+
+func sameBits(t *testing.T, got, want []float32) {
+	t.Helper()
+	for i := range want {
+		if math.Float32bits(got[i]) != math.Float32bits(want[i]) {
+			t.Fatalf("weight %d is %v (%08x), want %v (%08x)", i, got[i], math.Float32bits(got[i]), want[i], math.Float32bits(want[i]))
+		}
+	}
+}
+
+func TestDequantMatchesGGML(t *testing.T) {
+	for _, f := range blockFiles(t) {
+		t.Run(f.name, func(t *testing.T) {
+			got := make([]float32, len(f.want))
+			if err := Dequant(f.typ, f.src, got); err != nil {
+				t.Fatal(err)
+			}
+			sameBits(t, got, f.want)
+		})
+	}
+}
+
+// TestCodesReproduce: codes, scales and offsets give every weight exactly for exact formats, and
+// within the rounding of f16 scales for the others.
+func TestCodesReproduce(t *testing.T) {
+	for _, f := range blockFiles(t) {
+		if f.typ.IsFloat() {
+			continue
+		}
+		t.Run(f.name, func(t *testing.T) {
+			kf, exact, err := FormatFor(f.typ, len(f.want))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := kf.Validate(); err != nil {
+				t.Error(err)
+			}
+			q := make([]uint8, len(f.want))
+			s, m := make([]uint16, len(q)/kf.Group), make([]uint16, len(q)/kf.Group)
+			if err := Codes(f.typ, f.src, q, s, m); err != nil {
+				t.Fatal(err)
+			}
+			got := make([]float32, len(q))
+			for g := range s {
+				for _, c := range q[g*kf.Group : (g+1)*kf.Group] {
+					if int(c) >= 1<<kf.Bits {
+						t.Fatalf("code %d does not fit %d bits", c, kf.Bits)
+					}
+				}
+				expand(kf, q[g*kf.Group:], F16(s[g]), F16(m[g]), got[g*kf.Group:])
+			}
+			loss, err := Error(f.typ, f.src)
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Logf("%s: %v", kf, loss)
+			if exact {
+				sameBits(t, got, f.want)
+				if loss.Max != 0 {
+					t.Errorf("loss %v of an exact format", loss)
+				}
+			} else if loss.RMSRel() > 1e-3 || loss.Over != 0 {
+				t.Errorf("loss %v", loss)
+			}
+			for i := range got {
+				if d := math.Abs(float64(got[i] - f.want[i])); d > loss.Max*1.0001 {
+					t.Fatalf("weight %d is off by %v, more than the reported %v", i, d, loss.Max)
+				}
+			}
+		})
+	}
+}
+
+func TestHalves(t *testing.T) {
+	for h := range 1 << 16 {
+		x := F16(uint16(h))
+		if x != x {
+			continue
+		}
+		if got := ToF16(x); got != uint16(h) {
+			t.Fatalf("half %04x became %04x by way of %v", h, got, x)
+		}
+		if b := BF16(uint16(h)); b == b && ToBF16(b) != uint16(h) {
+			t.Fatalf("bfloat16 %04x became %04x", h, ToBF16(b))
+		}
+	}
+	rapid.Check(t, func(t *rapid.T) {
+		x := math.Float32frombits(rapid.Uint32Max(0x7f7fffff).Draw(t, "bits"))
+		h := ToF16(x)
+		if h >= 0x7c00 {
+			if x < 65520 {
+				t.Fatalf("%v became infinite", x)
+			}
+			return
+		}
+		d := math.Abs(float64(F16(h)) - float64(x))
+		for _, n := range []uint16{h - 1, h + 1} {
+			if n < 0x7c00 {
+				if e := math.Abs(float64(F16(n)) - float64(x)); e < d || e == d && h&1 == 1 {
+					t.Fatalf("%v became %v, %v is nearer or even", x, F16(h), F16(n))
+				}
+			}
+		}
+	})
+}
+
+func TestUnusableInput(t *testing.T) {
+	if _, _, err := FormatFor(gguf.Q4_K, 288); err == nil {
+		t.Error("rows of 288 in blocks of 256")
+	}
+	if _, _, err := FormatFor(16, 256); err == nil {
+		t.Error("IQ2_XXS accepted")
+	}
+	b := make([]byte, 18)
+	le.PutUint16(b, 0x7c00)
+	if err := Codes(gguf.Q4_0, b, make([]uint8, 32), make([]uint16, 1), nil); err == nil {
+		t.Error("an infinite scale accepted")
+	}
+	if err := Codes(gguf.Q4_0, b[:17], make([]uint8, 32), make([]uint16, 1), nil); err == nil {
+		t.Error("half a block accepted")
+	}
+	if err := Dequant(gguf.Q4_0, b, make([]float32, 31)); err == nil {
+		t.Error("a short destination accepted")
+	}
+	f := make([]byte, 8)
+	le.PutUint32(f[4:], math.Float32bits(float32(math.NaN())))
+	if err := CheckFinite(gguf.F32, f); err == nil {
+		t.Error("NaN accepted")
+	}
+}
+
+func BenchmarkCodes(b *testing.B) {
+	for _, t := range []gguf.Type{gguf.Q4_0, gguf.Q4_1, gguf.Q8_0, gguf.Q5_0, gguf.Q4_K, gguf.Q6_K, gguf.Q3_K, gguf.IQ4_NL} {
+		b.Run(t.String(), func(b *testing.B) {
+			const k = 4096
+			f, _, _ := FormatFor(t, k)
+			src, q := make([]byte, t.RowBytes(k)), make([]uint8, k)
+			s, m := make([]uint16, k/f.Group), make([]uint16, k/f.Group)
+			for b.Loop() {
+				if err := Codes(t, src, q, s, m); err != nil {
+					b.Fatal(err)
+				}
+			}
+			b.ReportMetric(float64(b.N)*k/b.Elapsed().Seconds()/1e9, "Gweights/s")
+		})
+	}
+}
