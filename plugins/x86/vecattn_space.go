@@ -1,0 +1,120 @@
+package x86
+
+import (
+	"fmt"
+
+	"github.com/tilewright/tilewright/kernel"
+)
+
+// attnMaxRows bounds the query rows of one OpAttn; each row tile is unrolled code.
+const attnMaxRows = 32
+
+// attnSpace declares the tiles of OpAttn. A tile has accumulators for rows x columns; what it needs
+// beside them is at most their square root, hence the two budgets.
+func attnSpace(isa ISA, p kernel.Problem) (kernel.Space, error) {
+	if err := checkAttn(p); err != nil {
+		return kernel.Space{}, err
+	}
+	d := attnDefaults(isa, p)
+	budget := int64(isa.accumulators())
+	param := func(name, doc string, values ...int64) kernel.Param {
+		return kernel.Param{Name: name, Doc: doc, Values: values, Default: d[name]}
+	}
+	return kernel.Space{
+		Version: "1",
+		Params: []kernel.Param{
+			param("rows", "query rows of a register tile", rowTiles(p.M)...),
+			param("qblocks", "key blocks of a score tile", 1, 2, 3, 4),
+			param("qsplit", "partial sums of a score over the head dimension", 1, 2, 4),
+			param("vcols", "vectors of the head dimension in a value tile", valueTiles(isa, p.Dim)...),
+			param("step", "blocks of 16 positions between two updates of the running maximum", 1, 2, 4, 8),
+			param("prefetch", "fetch the values of a step while its keys are read", 0, 1),
+		},
+		Constraints: []kernel.Constraint{
+			{Doc: "the score tile must fit the vector registers", Max: budget,
+				Terms: [][]string{{"rows", "qblocks", "qsplit", fmt.Sprint(isa.Halves())}}},
+			{Doc: "the value tile must fit the vector registers", Max: budget, Terms: [][]string{{"rows", "vcols"}}},
+			{Doc: "a score tile lies within a step", Max: 0, Terms: [][]string{{"qblocks"}, {"-1", "step"}}},
+		},
+	}, nil
+}
+
+// accumulators is how many of the vector registers a tile may use for sums: with rows x columns of
+// them, min(rows, columns) + 1 more are in use.
+func (s ISA) accumulators() int {
+	if s.EVEX {
+		return 26
+	}
+	return 12
+}
+
+func checkAttn(p kernel.Problem) error {
+	no := func(why string) error { return fmt.Errorf("%w: %s: %s", kernel.ErrUnsupported, p, why) }
+	switch {
+	case p.M < 1 || p.M > attnMaxRows:
+		return no(fmt.Sprintf("the query rows must be 1 to %d", attnMaxRows))
+	case p.Dim < 8 || p.Dim > 1024 || p.Dim%8 != 0:
+		return no("the head dimension must be a multiple of 8 up to 1024")
+	case p.Elem != kernel.ElemF32 && p.Elem != kernel.ElemF16 && p.Elem != kernel.ElemBF16:
+		return no("no element type " + string(p.Elem))
+	}
+	return nil
+}
+
+// rowTiles lists the row tiles of m rows: at most six of them, none larger than 12 rows.
+func rowTiles(m int) []int64 {
+	var out []int64
+	last := 0
+	for r := 1; r <= min(m, 12); r++ {
+		tiles := (m + r - 1) / r
+		if size := (m + tiles - 1) / tiles; tiles <= 6 && size == r && size != last {
+			out = append(out, int64(r))
+			last = size
+		}
+	}
+	return out
+}
+
+// valueTiles lists the widths of a value tile: those that leave no mostly empty last chunk.
+func valueTiles(isa ISA, dim int) []int64 {
+	n := (dim + isa.Lanes - 1) / isa.Lanes
+	var out []int64
+	for _, w := range []int{1, 2, 3, 4, 5, 6, 8, 10, 12, 16} {
+		if w <= n && w <= isa.accumulators() {
+			out = append(out, int64(w))
+		}
+	}
+	return out
+}
+
+// attnDefaults fills the registers: few rows get wide tiles that keep several sums in flight.
+func attnDefaults(isa ISA, p kernel.Problem) kernel.Config {
+	budget := isa.accumulators()
+	want := 4
+	if isa.EVEX {
+		want = 8
+	}
+	c := kernel.Config{"rows": 1, "qblocks": 1, "qsplit": 1, "vcols": 1, "step": 4, "prefetch": 1}
+	for _, r := range rowTiles(p.M) {
+		if c["rows"] == 1 || r <= int64(want) {
+			c["rows"] = r
+		}
+	}
+	rows := int(c["rows"])
+	tile := rows * isa.Halves()
+	for _, s := range []int{2, 4} {
+		if tile*s <= 8 {
+			c["qsplit"] = int64(s)
+		}
+	}
+	if c["qsplit"] == 1 && tile*2 <= budget {
+		c["qblocks"] = 2
+	}
+	for _, w := range valueTiles(isa, p.Dim) {
+		n := (p.Dim + isa.Lanes - 1) / isa.Lanes
+		if rows*int(w) <= budget && (n%int(w) == 0 || c["vcols"] == 1) {
+			c["vcols"] = w
+		}
+	}
+	return c
+}

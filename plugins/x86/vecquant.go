@@ -1,0 +1,195 @@
+package x86
+
+import (
+	"fmt"
+	"unsafe"
+
+	"github.com/tilewright/tilewright/kernel"
+	"github.com/tilewright/tilewright/kernel/asm/amd64"
+)
+
+func init() {
+	generators[kernel.OpQuant] = generator{space: quantSpace, emit: emitQuant}
+}
+
+// General registers of OpQuant.
+const (
+	qX     = amd64.RSI // advances by group, as all of these
+	qY     = amd64.RDX
+	qW     = amd64.RCX
+	qA     = amd64.R8
+	qScale = amd64.R9
+	qSum   = amd64.R10
+	qCount = amd64.R11
+)
+
+// quantTemps is the number of vector registers that a group needs beside the values held.
+const quantTemps = 6
+
+// quantSpace has one parameter, for integer arithmetics: how much of a group stays in registers
+// between the search for its maximum and the rounding; the rest is made twice.
+func quantSpace(isa ISA, p kernel.Problem) (kernel.Space, error) {
+	if err := checkQuant(p); err != nil {
+		return kernel.Space{}, err
+	}
+	s := kernel.Space{Version: "1"}
+	if p.Act.Arith == kernel.F32 {
+		return s, nil
+	}
+	all := p.Act.Group / isa.Lanes
+	held := min(all, isa.Regs-quantTemps)
+	if held < all {
+		held -= 2 * isa.Halves() // what is not held needs a run of registers, and whole runs are
+		held -= held % isa.Halves()
+	}
+	s.Params = []kernel.Param{{
+		Name: "hold", Doc: "vectors of a group kept in registers between its maximum and its rounding",
+		Values: []int64{0, int64(held)}, Default: int64(held),
+	}}
+	return s, nil
+}
+
+func checkQuant(p kernel.Problem) error {
+	no := func(format string, v ...any) error {
+		return fmt.Errorf("%w: %s: %s", kernel.ErrUnsupported, p, fmt.Sprintf(format, v...))
+	}
+	a := p.Act
+	switch {
+	case a.MR < 1 || a.MR > 64:
+		return no("rows per block must be 1 to 64")
+	case p.K < 1 || p.K > 1<<20:
+		return no("K must be 1 to 2^20")
+	case a.Arith != kernel.A8 && a.Arith != kernel.A16 && a.Arith != kernel.F32:
+		return no("no arithmetic %q", a.Arith)
+	case a.Group == 0 && a.Arith != kernel.F32:
+		return no("integer activations need a group")
+	case a.Group != 0 && (a.Group%16 != 0 || a.Group < 0 || a.Group > 256 || p.K%a.Group != 0):
+		return no("the group must be a multiple of 16 up to 256 that divides K")
+	}
+	switch p.Pre {
+	case kernel.PreNone, kernel.PreNorm, kernel.PreAddNorm:
+		return nil
+	case kernel.PreGLU:
+		if p.Gate == kernel.GateSiLU || p.Gate == kernel.GateGELU || p.Gate == kernel.GateGELUTan {
+			return nil
+		}
+		return no("no gate %q", p.Gate)
+	}
+	return no("no step %q", p.Pre)
+}
+
+// quant emits one OpQuant.
+type quant struct {
+	*Emitter
+	p   kernel.Problem
+	rms amd64.Vec // 1/rms(x), where there is a norm
+}
+
+func emitQuant(isa ISA, p kernel.Problem, c kernel.Config) (Code, error) {
+	if err := checkQuant(p); err != nil {
+		return Code{}, err
+	}
+	q := &quant{Emitter: NewEmitter(isa), p: p}
+	q.loadArgs()
+	if p.Pre == kernel.PreNorm || p.Pre == kernel.PreAddNorm {
+		q.norm()
+	}
+	if p.Act.Arith == kernel.F32 {
+		q.floats()
+	} else {
+		q.times(qCount, p.K/p.Act.Group, func() { q.group(int(c["hold"])) })
+	}
+	q.Ret()
+	return finish(q.Emitter, kernel.Exec{})
+}
+
+func (q *quant) loadArgs() {
+	var args kernel.QuantArgs
+	q.arg(qX, unsafe.Offsetof(args.X))
+	q.arg(qY, unsafe.Offsetof(args.Y))
+	q.arg(qW, unsafe.Offsetof(args.W))
+	q.arg(qA, unsafe.Offsetof(args.A))
+	q.arg(qScale, unsafe.Offsetof(args.Scale))
+	q.arg(qSum, unsafe.Offsetof(args.Sum))
+}
+
+// norm computes 1/rms of the row and, for PreAddNorm, adds the delta first. Square root and
+// divisions are exact; the sum has 4 vectors of partial sums.
+func (q *quant) norm() {
+	const unroll = 4
+	acc, x := q.Vecs(unroll), q.Vecs(unroll)
+	for _, a := range acc {
+		q.Zero(a)
+	}
+	step := func(i, at int, p part) {
+		m := amd64.M(qX, 4*at)
+		q.loadPart(x[i], m, p)
+		if q.p.Pre == kernel.PreAddNorm {
+			q.opPart(amd64.VADDPS, x[i], x[i], amd64.M(qY, 4*at), p)
+			q.storePart(m, x[i], p)
+		}
+		q.Op(amd64.VFMADD231PS, acc[i], x[i], x[i])
+	}
+	chunk := unroll * q.ISA.Lanes
+	if n := q.p.K / chunk; n > 0 {
+		q.times(qCount, n, func() {
+			for i := range unroll {
+				step(i, i*q.ISA.Lanes, q.whole())
+			}
+			q.AddI(qX, 4*chunk)
+			q.AddI(qY, 4*chunk)
+		})
+	}
+	i := 0
+	q.runs(q.p.K%chunk, func(at int, p part) { step(i, at, p); i++ })
+	q.Op(amd64.VADDPS, acc[0], acc[0], acc[1])
+	q.Op(amd64.VADDPS, acc[2], acc[2], acc[3])
+	q.Op(amd64.VADDPS, acc[0], acc[0], acc[2])
+	var args kernel.QuantArgs
+	q.arg(amd64.RAX, unsafe.Offsetof(args.Eps))
+	q.rms = q.inverseRMS(acc[0], q.p.K, x[0])
+	q.arg(qX, unsafe.Offsetof(args.X))
+	q.Release(acc[1:]...)
+	q.Release(x...)
+}
+
+// inverseRMS turns a vector of partial sums of squares of n elements into 1/sqrt(sum/n + eps) in
+// every lane; RAX points at eps, t is a temporary.
+func (e *Emitter) inverseRMS(sum amd64.Vec, n int, t amd64.Vec) amd64.Vec {
+	s, one := e.fold(amd64.VADDPS, sum), Low(t)
+	e.Op(amd64.VDIVSS, s, s, e.sf(float32(n)))
+	e.Op(amd64.VADDSS, s, s, amd64.M(amd64.RAX, 0))
+	e.Op(amd64.VSQRTSS, s, s, s)
+	e.Op(amd64.VMOVSS, one, e.sf(1))
+	e.Op(amd64.VDIVSS, s, one, s)
+	return e.spread(s)
+}
+
+// value loads what is to be packed: the run of floats at element at of the current group, after
+// the fused step.
+func (q *quant) value(d amd64.Vec, at int, p part) {
+	q.loadPart(d, amd64.M(qX, 4*at), p)
+	switch q.p.Pre {
+	case kernel.PreNorm, kernel.PreAddNorm:
+		q.Op(amd64.VMULPS, d, d, q.rms)
+		q.opPart(amd64.VMULPS, d, d, amd64.M(qW, 4*at), p)
+	case kernel.PreGLU:
+		q.gate(q.p.Gate, d)
+		q.opPart(amd64.VMULPS, d, d, amd64.M(qY, 4*at), p)
+	}
+}
+
+// advance moves the input pointers n elements on.
+func (q *quant) advance(n int) {
+	q.AddI(qX, 4*n)
+	switch q.p.Pre {
+	case kernel.PreNorm, kernel.PreAddNorm:
+		q.AddI(qW, 4*n)
+	case kernel.PreGLU:
+		q.AddI(qY, 4*n)
+	}
+	q.AddI(qA, n*q.p.Act.Arith.Bytes()*q.p.Act.MR)
+}
+
+// step is the number of bytes between two dwords of a row.
+func (q *quant) step() int { return 4 * q.p.Act.MR }
