@@ -7,10 +7,10 @@ import (
 	"github.com/tilewright/tilewright/kernel/asm/amd64"
 )
 
-// Limits of exp's argument: below -87.7 the result is 0, at the upper limit it is 2.2e38.
+// Limits of exp's argument: the result is 0 below -87.7 and infinite above 88.4.
 const (
 	expLo = -88
-	expHi = 88.3
+	expHi = 88.7
 )
 
 // expPoly approximates (e^r - 1 - r)/r^2 on |r| <= ln2/2: minimax in the relative error of e^r
@@ -40,7 +40,7 @@ func (e *Emitter) exp(x amd64.Vec) {
 	e.Op(amd64.VFNMADD231PS, x, n, e.kf(hi))
 	e.Op(amd64.VFNMADD231PS, x, n, e.kf(lo))
 	e.horner(n, x, append([]float32{1, 1}, expPoly[:]...))
-	e.Op(amd64.VPSLLD, t, t, 23) // 2^n; n = -127 makes 0
+	e.Op(amd64.VPSLLD, t, t, 23) // 2^n; n = -127 makes 0, 128 infinity
 	e.Op(amd64.VMULPS, x, n, t)
 	e.Release(t, n)
 }
