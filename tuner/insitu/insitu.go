@@ -151,13 +151,25 @@ func (c *conductor) round(ctx context.Context, st Stepper, waiting []event) erro
 			if !ok || len(t.Seconds) != len(w.src.class.Layers) {
 				return fmt.Errorf("in-situ step: no timing of class %s for %d layers", w.src.class.Name, len(w.src.class.Layers))
 			}
-			tallies[i].add(w.src.last, t, disturbed)
+			if impossible(t.Seconds) {
+				return fmt.Errorf("in-situ step: class %s has a layer that took no time: %v", w.src.class.Name, t.Seconds)
+			}
+			tallies[i].add(w.src.last, w.src.centre(t.Seconds), t.Failed, disturbed)
 		}
 	}
 	for i, w := range waiting {
 		w.src.reply <- answer{block: tallies[i].block()}
 	}
 	return nil
+}
+
+func impossible(seconds []float64) bool {
+	for _, s := range seconds {
+		if !(s > 0) || math.IsInf(s, 0) {
+			return true
+		}
+	}
+	return false
 }
 
 func find(ts []Timing, class string) (Timing, bool) {
@@ -173,9 +185,31 @@ func find(ts []Timing, class string) (Timing, bool) {
 type source struct {
 	c     *conductor
 	class Class
-	turn  int   // rotates the assignment from step to step
-	last  []int // arm of each layer in the step under way
+	turn  int       // rotates the assignment from step to step
+	last  []int     // arm of each layer in the step under way
+	level []float64 // sum over the steps of the ln seconds of each layer
+	steps int
 	reply chan answer
+}
+
+// centre returns ln seconds less what the layer itself costs more or less than the others: layers of
+// one shape may lie in better or worse memory. Over the steps every layer carries every arm, so a
+// layer's mean is its own.
+func (s *source) centre(seconds []float64) []float64 {
+	if s.level == nil {
+		s.level = make([]float64, len(seconds))
+	}
+	s.steps++
+	out, mean := make([]float64, len(seconds)), 0.0
+	for i, x := range seconds {
+		out[i] = math.Log(x)
+		s.level[i] += out[i]
+		mean += s.level[i] / float64(len(seconds))
+	}
+	for i := range out {
+		out[i] -= (s.level[i] - mean) / float64(s.steps)
+	}
+	return out
 }
 
 // Measure asks for a block and waits for the round that serves it.
@@ -202,7 +236,7 @@ func (s *source) assign(r request) Assignment {
 	return a
 }
 
-// tally averages the timings of a block by arm.
+// tally averages the ln seconds of a block by arm.
 type tally struct {
 	sum       []float64
 	n         []int
@@ -214,16 +248,16 @@ func newTally(r request) *tally {
 	return &tally{sum: make([]float64, len(r.arms)), n: make([]int, len(r.arms)), failures: map[int]string{}}
 }
 
-func (t *tally) add(arms []int, ts Timing, disturbed string) {
+func (t *tally) add(arms []int, ln []float64, failed map[int]string, disturbed string) {
 	if disturbed != "" {
 		t.disturbed = disturbed
 	}
 	for i, arm := range arms {
-		if why := ts.Failed[i]; why != "" {
+		if why := failed[i]; why != "" {
 			t.failures[arm] = why
 			continue
 		}
-		t.sum[arm] += ts.Seconds[i]
+		t.sum[arm] += ln[i]
 		t.n[arm]++
 	}
 }
@@ -233,7 +267,7 @@ func (t *tally) block() search.Block {
 	for a := range t.sum {
 		b.Costs[a] = math.NaN()
 		if t.n[a] > 0 && t.failures[a] == "" {
-			b.Costs[a] = t.sum[a] / float64(t.n[a])
+			b.Costs[a] = math.Exp(t.sum[a] / float64(t.n[a]))
 		}
 	}
 	return b
