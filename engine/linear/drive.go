@@ -1,0 +1,218 @@
+package linear
+
+import (
+	"sync/atomic"
+	"unsafe"
+
+	"github.com/tilewright/tilewright/engine/exec"
+	"github.com/tilewright/tilewright/engine/mem"
+	"github.com/tilewright/tilewright/engine/weights"
+	"github.com/tilewright/tilewright/kernel"
+)
+
+// Worker is what one worker needs to drive linear kernels: argument blocks and room for unpacked
+// panels. Its memory lies off the heap.
+type Worker struct {
+	args   *kernel.LinearArgs
+	unpack *kernel.UnpackArgs
+	block  *mem.Block
+	panels *mem.Block
+	room   int
+
+	Acts []Packed // what the worker's jobs read, one for each Act of the point
+}
+
+// NewWorker makes a worker.
+func NewWorker() (*Worker, error) {
+	b, err := mem.New(4096, false)
+	if err != nil {
+		return nil, err
+	}
+	return &Worker{block: b, args: mem.Of[kernel.LinearArgs](b), unpack: mem.Of[kernel.UnpackArgs](b)}, nil
+}
+
+// Close frees the worker's memory.
+func (w *Worker) Close() {
+	w.block.Free()
+	w.panels.Free()
+}
+
+// reserve makes room for n bytes of unpacked panels.
+func (w *Worker) reserve(n int) {
+	if n <= w.room {
+		return
+	}
+	b, err := mem.New(n, true)
+	if err != nil {
+		panic(err) // becomes the error of the region
+	}
+	w.panels.Free()
+	w.panels, w.room = b, n
+}
+
+// Job is one run of a region: rows M of activations, packed once for each Act of the point and found
+// through Worker.Acts, to Out.
+type Job struct {
+	*Region
+	*Point
+	M    int
+	Out  unsafe.Pointer // f32 [M rounded up to MR][Stride/4]
+	Next *atomic.Int64  // zero at the start; hands out chunks of panels to workers
+}
+
+// Run does the share of worker w of n.
+func (j *Job) Run(w *Worker, i, n int) {
+	if j.M == 1 {
+		j.decode(w, i, n)
+		return
+	}
+	for s := range j.Segs {
+		j.prefill(w, s, i, n)
+	}
+}
+
+// decode streams the worker's contiguous share of all panels once. Kernels that ask for chunks get
+// three quarters that way; the rest is handed out on demand.
+func (j *Job) decode(w *Worker, i, n int) {
+	streams := func(s int) int { return max(1, j.Kernels[s].Streams) }
+	dynamic := false
+	weights.Share(j.Segs, streams, i, n, func(s, lo, hi int) {
+		if n > 1 && j.Kernels[s].Chunk > 0 {
+			hi -= (hi - lo) / 4
+			dynamic = true
+		}
+		j.panels(w, s, 0, lo, hi)
+	})
+	if dynamic {
+		j.rest(w, n, streams)
+	}
+}
+
+// rest takes chunks of the last quarter of each worker's share until none is left.
+func (j *Job) rest(w *Worker, n int, streams func(int) int) {
+	at, mine := int64(0), j.Next.Add(1)-1
+	for i := range n {
+		weights.Share(j.Segs, streams, i, n, func(s, lo, hi int) {
+			chunk := j.Kernels[s].Chunk
+			if chunk <= 0 {
+				return
+			}
+			for p := hi - (hi-lo)/4; p < hi; p += chunk {
+				if at == mine {
+					j.panels(w, s, 0, p, min(hi, p+chunk))
+					mine = j.Next.Add(1) - 1
+				}
+				at++
+			}
+		})
+	}
+}
+
+// prefill computes the worker's part of segment s: workers form a grid over panels and row blocks.
+func (j *Job) prefill(w *Worker, s, i, n int) {
+	k, t := j.Kernels[s], j.Segs[s]
+	blocks := (j.M + k.MR - 1) / k.MR
+	unit := max(1, k.Streams)
+	units := (t.Panels + unit - 1) / unit
+	gn, gm := grid(units, blocks, n)
+	if i >= gn*gm {
+		return
+	}
+	p0, p1 := units*(i%gn)/gn*unit, min(t.Panels, units*(i%gn+1)/gn*unit)
+	b0, b1 := blocks*(i/gn)/gm, blocks*(i/gn+1)/gm
+	nc := callPanels(k, t)
+	if k.NC > 0 {
+		nc = min(nc, max(unit, k.NC/unit*unit))
+	}
+	mc := b1 - b0
+	if k.MC > 0 {
+		mc = max(1, k.MC/k.MR)
+	}
+	for b := b0; b < b1; b += mc {
+		for p := p0; p < p1; p += nc {
+			j.tile(w, s, b, min(b1, b+mc), p, min(p1, p+nc))
+		}
+	}
+}
+
+// grid chooses into how many parts panels and row blocks are cut for n workers: the least work of
+// the busiest worker, ties to more parts of panels, since cut rows make panels be unpacked twice.
+func grid(units, blocks, n int) (gn, gm int) {
+	best := -1
+	for m := 1; m <= n; m++ {
+		c := n / m
+		work := ((units + c - 1) / c) * ((blocks + m - 1) / m)
+		if best < 0 || work < best {
+			best, gn, gm = work, c, m
+		}
+	}
+	return gn, gm
+}
+
+// callPanels is how many panels a call may take, so that it stays short.
+func callPanels(k *exec.Kernel, t *weights.Tensor) int {
+	unit := max(1, k.Streams)
+	return max(1, kernel.MaxCallBytes/t.Stride()/unit) * unit
+}
+
+// tile computes row blocks b0 to b1-1 of panels p0 to p1-1, unpacking the panels first if the kernel
+// wants that.
+func (j *Job) tile(w *Worker, s, b0, b1, p0, p1 int) {
+	k, t := j.Kernels[s], j.Segs[s]
+	if !k.Panel {
+		for b := b0; b < b1; b++ {
+			j.panels(w, s, b, p0, p1)
+		}
+		return
+	}
+	w.reserve((p1 - p0) * k.PanelStride)
+	codes, scales := t.Panel(p0)
+	*w.unpack = kernel.UnpackArgs{W: codes, S: scales, Out: mem.Addr(w.panels.Bytes()), Panels: int64(p1 - p0)}
+	k.Unpack(unsafe.Pointer(w.unpack))
+	k.Count(0, int64(p1-p0)*int64(t.Stride()))
+	for b := b0; b < b1; b++ {
+		j.call(w, s, b, p0, p1)
+	}
+}
+
+// panels computes row block b of panels lo to hi-1 straight from the packed weights.
+func (j *Job) panels(w *Worker, s, b, lo, hi int) {
+	k, t := j.Kernels[s], j.Segs[s]
+	step := callPanels(k, t)
+	for p := lo; p < hi; p += step {
+		j.call(w, s, b, p, min(hi, p+step))
+	}
+	k.Count(0, int64(hi-lo)*int64(t.Stride()))
+}
+
+// call is one call of main, and calls of tail for what main's streams leave over.
+func (j *Job) call(w *Worker, s, b, lo, hi int) {
+	k, t := j.Kernels[s], j.Segs[s]
+	act := &j.Acts[j.ActOf[s]]
+	in := act.Block(w.Acts[j.ActOf[s]], b)
+	codes, scales := t.Panel(lo)
+	stride := t.PanelBytes
+	if k.Panel {
+		codes, stride = mem.Addr(w.panels.Bytes()), k.PanelStride
+	}
+	width := t.Layout.NR() * 4
+	out := unsafe.Add(j.Out, b*k.MR*j.Stride+j.Cols[s]*4+lo*width)
+	n := hi - lo
+	if k.Streams > 1 {
+		n -= n % k.Streams
+	}
+	calls := int64(0)
+	if n > 0 {
+		*w.args = kernel.LinearArgs{W: codes, S: scales, A: in.A, AScale: in.Scale, ASum: in.Sum,
+			Out: out, Panels: int64(n), LDC: int64(j.Stride)}
+		k.Main(unsafe.Pointer(w.args))
+		calls++
+	}
+	for ; n < hi-lo; n++ {
+		*w.args = kernel.LinearArgs{W: unsafe.Add(codes, n*stride), S: unsafe.Add(scales, n*t.ScaleBytes),
+			A: in.A, AScale: in.Scale, ASum: in.Sum, Out: unsafe.Add(out, n*width), Panels: 1, LDC: int64(j.Stride)}
+		k.Tail(unsafe.Pointer(w.args))
+		calls++
+	}
+	k.Count(calls, 0)
+}
