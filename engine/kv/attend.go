@@ -27,6 +27,12 @@ func NewPartial(b *mem.Block, rows, dim int) Partial {
 	return Partial{Max: mem.Floats(b.Take(4 * rows)), Sum: mem.Floats(b.Take(4 * rows)), Acc: mem.Floats(b.Take(4 * rows * dim))}
 }
 
+// First is the state of the first rows rows.
+func (p Partial) First(rows int) Partial {
+	dim := len(p.Acc) / len(p.Max)
+	return Partial{p.Max[:rows], p.Sum[:rows], p.Acc[:rows*dim]}
+}
+
 // Clear starts over.
 func (p Partial) Clear() {
 	for i := range p.Max {

@@ -4,6 +4,7 @@ package mem
 
 import (
 	"fmt"
+	"os"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
@@ -86,4 +87,13 @@ func Floats(b []byte) []float32 {
 func Of[T any](b *Block) *T {
 	var t T
 	return (*T)(Addr(b.Take(int(unsafe.Sizeof(t)))))
+}
+
+// DropPages gives back the whole pages within b; they read as zero again.
+func DropPages(b []byte) {
+	page := os.Getpagesize()
+	skip := -int(uintptr(Addr(b))) & (page - 1)
+	if n := (len(b) - skip) / page * page; n > 0 {
+		_ = unix.Madvise(b[skip:skip+n], unix.MADV_DONTNEED)
+	}
 }

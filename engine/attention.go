@@ -1,0 +1,287 @@
+package engine
+
+import (
+	"context"
+	"sync/atomic"
+	"unsafe"
+
+	"github.com/tilewright/tilewright/engine/exec"
+	"github.com/tilewright/tilewright/engine/kv"
+	"github.com/tilewright/tilewright/engine/mem"
+	"github.com/tilewright/tilewright/engine/model"
+	"github.com/tilewright/tilewright/kernel"
+)
+
+// Attention of several tokens works on tiles of about tileTarget query rows, so that a block of
+// keys, once loaded, serves them all. Splits of a single token's positions are at least minSplit
+// blocks long.
+const (
+	tileTarget = 32
+	minSplit   = 16
+)
+
+// tileTokens is the number of tokens of a tile; each brings Group rows.
+func tileTokens(s *model.Spec) int { return max(1, tileTarget/s.Group()) }
+
+func tileRows(s *model.Spec) int { return tileTokens(s) * s.Group() }
+
+// attnLayer is what attention of one layer needs.
+type attnLayer struct {
+	one, many        *exec.Kernel // of one token, of a tile
+	q, k, v, g       int          // columns of the qkv region's output
+	window           int
+	rope             int
+	qBias, kBias     unsafe.Pointer
+	vBias            unsafe.Pointer
+	qNorm, kNorm     unsafe.Pointer
+	qRope, kRope, vR *exec.Kernel
+}
+
+// attnKernels looks up the kernels of a layer's attention and the columns it reads.
+func (e *Engine) attnKernels(ctx context.Context, layer int) error {
+	s, l := e.Model.Spec, &e.layers[layer]
+	sl := s.Layers[layer]
+	a := attnLayer{window: sl.Window, rope: sl.Rope,
+		qBias: l.vec[model.VecQBias], kBias: l.vec[model.VecKBias], vBias: l.vec[model.VecVBias],
+		qNorm: l.vec[model.VecQNorm], kNorm: l.vec[model.VecKNorm]}
+	elem := e.opt.Knobs.KV
+	rope := kernel.Problem{Op: kernel.OpRope, Dim: s.HeadDim, Rot: s.Ropes[sl.Rope].Rot(), Norm: s.QKNorm, Elem: kernel.ElemF32}
+	key := rope
+	key.Elem = elem
+	attn := kernel.Problem{Op: kernel.OpAttn, Dim: s.HeadDim, M: s.Group(), Elem: elem}
+	tile := attn
+	tile.M = tileRows(s)
+	for _, f := range []struct {
+		k **exec.Kernel
+		p kernel.Problem
+	}{{&a.qRope, rope}, {&a.kRope, key}, {&a.vR, kernel.Problem{Op: kernel.OpRope, Dim: s.HeadDim, Elem: elem}},
+		{&a.one, attn}, {&a.many, tile}} {
+		var err error
+		if *f.k, err = e.lib.Kernel(ctx, f.p); err != nil {
+			return err
+		}
+	}
+	l.attn = a
+	e.attnColumns(layer)
+	return nil
+}
+
+// attnColumns finds q, k, v and the gates in the output of the layer's qkv region.
+func (e *Engine) attnColumns(layer int) {
+	l := &e.layers[layer]
+	r := l.regions[regQKV]
+	l.attn.q, l.attn.k, l.attn.v, l.attn.g = r.Column(model.RoleQ), r.Column(model.RoleK), r.Column(model.RoleV), r.Column(model.RoleG)
+}
+
+// attnRun is the attention under way.
+type attnRun struct {
+	l      *attnLayer
+	layer  int
+	cache  *kv.Cache
+	pos, m int
+	stride int // bytes between rows of the qkv output
+	tokens int // of a tile
+	rows   int // of a tile
+	tiles  int
+	splits int
+	kernel *exec.Kernel
+	next   atomic.Int64
+
+	block *mem.Block   // partial states of splits
+	parts []kv.Partial // [head][split]
+	left  []atomic.Int32
+}
+
+func (a *attnRun) close() { a.block.Free() }
+
+// attention rotates and stores what the qkv region made of m rows, and attends: out to mixed.
+func (e *Engine) attention(s *Session, layer, m int) error {
+	st, l := &e.step, &e.layers[layer]
+	a := &st.attn
+	n := e.threads(m)
+	a.l, a.layer, a.cache, a.pos, a.m = &l.attn, layer, s.cache, s.pos, m
+	a.stride = l.regions[regQKV].Stride
+	a.tokens, a.rows, a.kernel = 1, e.Model.Spec.Group(), l.attn.one
+	if m > 1 {
+		a.tokens, a.rows, a.kernel = tileTokens(e.Model.Spec), tileRows(e.Model.Spec), l.attn.many
+	}
+	a.tiles = (m + a.tokens - 1) / a.tokens
+	a.splits = 1
+	if m == 1 {
+		if err := a.split(e, n); err != nil {
+			return err
+		}
+	}
+	a.next.Store(0)
+	start := e.clock()
+	if m == 1 && a.splits == 1 {
+		err := e.pool.Run(n, st.attnFused)
+		e.observe("attn", layer, m, start, e.clock())
+		return err
+	}
+	if err := e.pool.Run(n, st.ropeRows); err != nil {
+		return err
+	}
+	mid := e.clock()
+	err := e.pool.Run(n, st.attnItems)
+	e.observe("rope", layer, m, start, mid)
+	e.observe("attn", layer, m, mid, e.clock())
+	return err
+}
+
+// split decides into how many ranges of positions one token's attention is cut, so that n workers
+// have about equal shares.
+func (a *attnRun) split(e *Engine, n int) error {
+	s := e.Model.Spec
+	t := kv.Tile{Pos: a.pos, Tokens: 1, Window: a.l.window}
+	first, last := t.Blocks()
+	want := n / gcd(n, s.KVHeads)
+	a.splits = max(1, min(want, (last-first)/minSplit))
+	if a.splits == 1 || len(a.parts) >= s.KVHeads*a.splits {
+		return nil
+	}
+	b, err := mem.New(s.KVHeads*want*kv.PartialSize(s.Group(), s.HeadDim), false)
+	if err != nil {
+		return err
+	}
+	a.block.Free()
+	a.block, a.parts, a.left = b, nil, make([]atomic.Int32, s.KVHeads)
+	for range s.KVHeads * want {
+		a.parts = append(a.parts, kv.NewPartial(b, s.Group(), s.HeadDim))
+	}
+	return nil
+}
+
+func gcd(a, b int) int {
+	for b != 0 {
+		a, b = b, a%b
+	}
+	return a
+}
+
+func (st *stepper) bindAttention(e *Engine) {
+	a := &st.attn
+	heads := e.Model.Spec.KVHeads
+	st.ropeRows = func(w int) {
+		n := e.threads(a.m)
+		for i := a.m * heads * w / n; i < a.m*heads*(w+1)/n; i++ {
+			e.ropeHead(st.workers[w], i/heads, i%heads)
+		}
+		if w == 0 {
+			for h := range a.left {
+				a.left[h].Store(int32(a.splits))
+			}
+		}
+	}
+	st.attnFused = func(w int) {
+		for h := int(a.next.Add(1)) - 1; h < heads; h = int(a.next.Add(1)) - 1 {
+			e.ropeHead(st.workers[w], 0, h)
+			e.attendTile(st.workers[w], 0, h)
+		}
+	}
+	st.attnItems = func(w int) {
+		items := a.tiles * heads * a.splits
+		for i := int(a.next.Add(1)) - 1; i < items; i = int(a.next.Add(1)) - 1 {
+			if a.splits > 1 {
+				e.attendSplit(st.workers[w], i/a.splits, i%a.splits)
+			} else { // the last tile sees most: it goes first
+				e.attendTile(st.workers[w], a.tiles-1-i/heads, i%heads)
+			}
+		}
+	}
+}
+
+// ropeHead rotates row r's queries of KV head h into their tile, and stores its key and value.
+func (e *Engine) ropeHead(w *worker, r, h int) {
+	st, s := &e.step, e.Model.Spec
+	a := &st.attn
+	l, head := a.l, 4*s.HeadDim
+	row := at(st.out, r*a.stride)
+	cos, sin := st.ropes[l.rope].At(a.pos + r)
+	args := kernel.RopeArgs{Cos: cos, Sin: sin, Eps: unsafe.Pointer(&st.consts.eps)}
+	call := func(k *exec.Kernel) {
+		*w.rope = args
+		k.Main(unsafe.Pointer(w.rope))
+		k.Count(1, 0)
+	}
+	g := s.Group()
+	args.X, args.Bias, args.W = unsafe.Add(row, 4*l.q+h*g*head), offset(l.qBias, h*g*head), l.qNorm
+	args.Scale = unsafe.Pointer(&st.consts.queryScale)
+	args.Out = unsafe.Add(a.tile(st, s, r/a.tokens, h), r%a.tokens*g*4)
+	args.Heads, args.HeadStride, args.ElemStride = int64(g), 4, int64(4*a.rows)
+	call(l.qRope)
+	args.X, args.Bias, args.W = unsafe.Add(row, 4*l.k+h*head), offset(l.kBias, h*head), l.kNorm
+	args.Scale = unsafe.Pointer(&st.consts.one)
+	args.Out, args.Heads, args.ElemStride = a.cache.K(a.layer, h, a.pos+r), 1, int64(a.cache.KStride())
+	call(l.kRope)
+	args.X, args.Bias, args.W = unsafe.Add(row, 4*l.v+h*head), offset(l.vBias, h*head), nil
+	args.Out, args.ElemStride = a.cache.V(a.layer, h, a.pos+r), int64(a.cache.Elem.Bytes())
+	call(l.vR)
+}
+
+// tile is the address of a query tile, f32 [Dim][rows].
+func (a *attnRun) tile(st *stepper, s *model.Spec, t, h int) unsafe.Pointer {
+	return at(st.q, (t*s.KVHeads+h)*4*s.HeadDim*a.rows)
+}
+
+func offset(p unsafe.Pointer, n int) unsafe.Pointer {
+	if p == nil {
+		return nil
+	}
+	return unsafe.Add(p, n)
+}
+
+func (e *Engine) tileOf(t, h int) kv.Tile {
+	a, s := &e.step.attn, e.Model.Spec
+	tile := kv.Tile{Layer: a.layer, Head: h, Pos: a.pos + t*a.tokens, Tokens: min(a.tokens, a.m-t*a.tokens),
+		Rows: a.rows, Group: s.Group(), Window: a.l.window, Q: a.tile(&e.step, s, t, h)}
+	tile.FirstB, tile.LastB = tile.Blocks()
+	return tile
+}
+
+// attendTile computes tile t of KV head h.
+func (e *Engine) attendTile(w *worker, t, h int) {
+	a := &e.step.attn
+	tile := e.tileOf(t, h)
+	p := w.state.First(tile.Rows)
+	p.Clear()
+	w.attend.Run(a.cache, a.kernel, &tile, p)
+	e.finish(w, &tile, t*a.tokens, p)
+}
+
+// attendSplit computes one range of the positions of KV head h; whoever ends last merges all.
+func (e *Engine) attendSplit(w *worker, h, split int) {
+	a := &e.step.attn
+	tile := e.tileOf(0, h)
+	first, n := tile.FirstB, tile.LastB-tile.FirstB
+	tile.FirstB, tile.LastB = first+n*split/a.splits, first+n*(split+1)/a.splits
+	parts := a.parts[h*a.splits : (h+1)*a.splits]
+	parts[split].Clear()
+	w.attend.Run(a.cache, a.kernel, &tile, parts[split])
+	if a.left[h].Add(-1) > 0 {
+		return
+	}
+	for _, p := range parts[1:] {
+		parts[0].Merge(p)
+	}
+	e.finish(w, &tile, 0, parts[0])
+}
+
+// finish divides by the sums, applies the head gate, and writes the rows of a tile.
+func (e *Engine) finish(w *worker, t *kv.Tile, row int, p kv.Partial) {
+	st, s := &e.step, e.Model.Spec
+	a := &st.attn
+	for r := range t.Tokens * t.Group {
+		head := t.Head*t.Group + r%t.Group
+		tok := row + r/t.Group
+		f := 1 / p.Sum[r]
+		if s.HeadGate != model.HeadGateNone {
+			f *= s.HeadGate.Apply(*(*float32)(at(st.out, tok*a.stride+4*(a.l.g+head))))
+		}
+		*w.factor = f
+		*w.scale = kernel.ScaleArgs{X: unsafe.Pointer(&p.Acc[r*s.HeadDim]), F: unsafe.Pointer(w.factor),
+			Out: at(st.mixed, 4*(tok*s.QRows()+head*s.HeadDim)), N: int64(s.HeadDim)}
+		st.scale.Main(unsafe.Pointer(w.scale))
+		st.scale.Count(1, 0)
+	}
+}

@@ -1,0 +1,23 @@
+package engine
+
+// Stats are figures of a loaded engine.
+type Stats struct {
+	LoadStats
+	BytesPerToken int   `json:"bytes_per_token"` // weight bytes streamed by a decode step, head included
+	MACsPerToken  int64 `json:"macs_per_token"`  // of the layers' linear products
+}
+
+// Stats returns the engine's figures.
+func (e *Engine) Stats() Stats {
+	s := Stats{LoadStats: e.loaded, MACsPerToken: e.Model.Spec.MACs()}
+	for _, r := range e.regions() {
+		s.BytesPerToken += r.Bytes()
+	}
+	return s
+}
+
+// Receipts lists what ran since the last ResetReceipts.
+func (e *Engine) Receipts() []Receipt { return e.lib.Receipts() }
+
+// ResetReceipts sets all counts to zero.
+func (e *Engine) ResetReceipts() { e.lib.Reset() }

@@ -1,0 +1,122 @@
+package engine
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/tilewright/tilewright/engine/linear"
+	"github.com/tilewright/tilewright/engine/mem"
+	"github.com/tilewright/tilewright/engine/model"
+	"github.com/tilewright/tilewright/engine/weights"
+	"github.com/tilewright/tilewright/kernel"
+)
+
+// segmentID names a packed matrix: a segment of a region.
+type segmentID struct {
+	regionID
+	index int
+}
+
+// SetLinear makes an artifact serve the matrices of a class in one layer (-1: the head) for the rows
+// of tuning point m. The artifact must be for the class's problem in its present layout.
+func (e *Engine) SetLinear(ctx context.Context, layer int, c model.Class, m int, a *kernel.Artifact) error {
+	e.turn.Lock()
+	defer e.turn.Unlock()
+	r, i, err := e.find(layer, c)
+	if err != nil {
+		return err
+	}
+	k, err := e.lib.Bind(a)
+	if err != nil {
+		return err
+	}
+	if k.MR > maxMR {
+		return fmt.Errorf("%w: a linear kernel of %d rows, at most %d", kernel.ErrArtifact, k.MR, maxMR)
+	}
+	return r.Use(ctx, e.lib, e.opt.Weights, m, e.stepOf(r), i, k)
+}
+
+// Layout is the present layout of a class in a layer.
+func (e *Engine) Layout(layer int, c model.Class) (kernel.Layout, error) {
+	r, i, err := e.find(layer, c)
+	if err != nil {
+		return kernel.Layout{}, err
+	}
+	return r.Segs[i].Layout, nil
+}
+
+// Repack brings the matrix of a class in one layer into another layout. All tuning points of its
+// region go back to the plan's kernels.
+func (e *Engine) Repack(ctx context.Context, layer int, c model.Class, l kernel.Layout) error {
+	e.turn.Lock()
+	defer e.turn.Unlock()
+	r, i, err := e.find(layer, c)
+	if err != nil {
+		return err
+	}
+	old := r.Segs[i]
+	if old.Layout == l {
+		return nil
+	}
+	if l.NR() > maxPanel {
+		return fmt.Errorf("layout %s has panels of %d channels, at most %d", l, l.NR(), maxPanel)
+	}
+	t, err := weights.NewTensor(old.Segment, l)
+	if err != nil {
+		return err
+	}
+	b, err := mem.New(t.Room(), e.opt.Knobs.HugePages)
+	if err != nil {
+		return err
+	}
+	t.Place(b)
+	pack, err := e.packKernel(ctx, t)
+	if err == nil {
+		err = e.pool.Do(func() error {
+			return e.runFill(ctx, []fillJob{{segs: []*weights.Tensor{t}, fills: []func(*weights.Packer, int, int) error{
+				func(p *weights.Packer, lo, hi int) error {
+					return p.Pack(t, lo, hi, &weights.Repacked{T: old}, pack)
+				}}}})
+		})
+	}
+	if err != nil {
+		b.Free()
+		return err
+	}
+	e.replace(r, i, t, b)
+	return nil
+}
+
+// replace puts a repacked tensor in place and frees the memory of the one before.
+func (e *Engine) replace(r *linear.Region, i int, t *weights.Tensor, b *mem.Block) {
+	id := segmentID{regionID{r.Name, r.Layer}, i}
+	if before := e.repacks[id]; before != nil {
+		before.Free()
+	} else {
+		mem.DropPages(r.Segs[i].Codes)
+		mem.DropPages(r.Segs[i].Scales)
+	}
+	e.repacks[id] = b
+	r.Replace(i, t)
+	if r.Name == model.RegionQKV {
+		e.attnColumns(r.Layer)
+	}
+}
+
+// find locates the segment of a class in a layer.
+func (e *Engine) find(layer int, c model.Class) (*linear.Region, int, error) {
+	var in []*linear.Region
+	if layer == -1 {
+		in = []*linear.Region{e.head}
+	} else if layer >= 0 && layer < len(e.layers) {
+		in = e.layers[layer].regions[:]
+	}
+	for _, r := range in {
+		for i, t := range r.Segs {
+			if c.Same(model.Class{Role: t.Role, N: t.N, K: t.K, Format: t.Format}) {
+				return r, i, nil
+			}
+		}
+	}
+	return nil, 0, fmt.Errorf("layer %d has no matrix %s", layer, c)
+}
