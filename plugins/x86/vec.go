@@ -187,11 +187,11 @@ func (e *Emitter) lane(v, t amd64.Vec, i int) amd64.Vec {
 	return Low(t)
 }
 
-// storeDword stores dword i of an xmm.
+// storeDword stores dword i of an xmm; vpextrd would need AVX512DQ.
 func (e *Emitter) storeDword(m amd64.Mem, x amd64.Vec, i int) {
 	if i == 0 {
 		e.Op(amd64.VMOVDS, m, x)
 		return
 	}
-	e.Op(amd64.VPEXTRD, m, x, i)
+	e.Op(amd64.VEXTRACTPS, m, x, i)
 }
