@@ -30,6 +30,10 @@ const (
 // BackendClient is the client API for Backend service.
 //
 // For semantics around ctx use and closing/ending streaming RPCs, please refer to https://pkg.go.dev/google.golang.org/grpc/?tab=doc#ClientConn.NewStream.
+//
+// Failures are statuses: FAILED_PRECONDITION, the problem is not supported by this backend (a normal
+// answer); INVALID_ARGUMENT, the configuration is not in the space; ABORTED, the backend caught a
+// crash of its own, the message is its report; UNKNOWN, any other error of the backend.
 type BackendClient interface {
 	Manifest(ctx context.Context, in *ManifestRequest, opts ...grpc.CallOption) (*ManifestResponse, error)
 	Layouts(ctx context.Context, in *LayoutsRequest, opts ...grpc.CallOption) (*LayoutsResponse, error)
@@ -88,6 +92,10 @@ func (c *backendClient) Emit(ctx context.Context, in *EmitRequest, opts ...grpc.
 // BackendServer is the server API for Backend service.
 // All implementations must embed UnimplementedBackendServer
 // for forward compatibility.
+//
+// Failures are statuses: FAILED_PRECONDITION, the problem is not supported by this backend (a normal
+// answer); INVALID_ARGUMENT, the configuration is not in the space; ABORTED, the backend caught a
+// crash of its own, the message is its report; UNKNOWN, any other error of the backend.
 type BackendServer interface {
 	Manifest(context.Context, *ManifestRequest) (*ManifestResponse, error)
 	Layouts(context.Context, *LayoutsRequest) (*LayoutsResponse, error)

@@ -1,0 +1,156 @@
+package host
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/tilewright/tilewright/kernel"
+	pb "github.com/tilewright/tilewright/plugins/proto/tilewright/plugin/v1"
+	"github.com/tilewright/tilewright/plugins/proto/wire"
+)
+
+// asked is what a call asks for, the unit of quarantine.
+type asked struct {
+	call    string
+	of      string
+	problem kernel.Problem
+	config  kernel.Config
+}
+
+func (a asked) key() string {
+	return fmt.Sprintf("%s|%s|%+v|%s", a.call, a.of, a.problem, a.config)
+}
+
+// call runs one RPC under a deadline in the backend's process, which it starts if need be, and
+// translates what comes back.
+func (p *Plugin) call(ctx context.Context, a asked, rpc func(context.Context, pb.BackendClient) error) error {
+	select {
+	case <-p.turn:
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	defer func() { p.turn <- struct{}{} }()
+	if p.closed {
+		return fmt.Errorf("backend %s is closed", p.src.Name)
+	}
+	if e := p.quarantine[a.key()]; e != nil {
+		again := *e
+		again.Again = true
+		return &again
+	}
+	if err := p.ensure(ctx); err != nil {
+		return err
+	}
+	inner, cancel := context.WithTimeout(ctx, p.opts.CallTimeout)
+	defer cancel()
+	err := rpc(inner, p.sess.rpc)
+	if err == nil {
+		p.crashes = 0
+		return nil
+	}
+	return p.translate(ctx, inner, a, err)
+}
+
+// ensure has a process running.
+func (p *Plugin) ensure(ctx context.Context) error {
+	if p.sess != nil && p.sess.exited() {
+		p.stop() // died between calls: nobody is to blame
+	}
+	if p.sess != nil {
+		return nil
+	}
+	if p.crashes >= p.opts.MaxCrashes {
+		return &ErrBackendCrashed{Backend: p.src.Name, Call: "start", Reason: ReasonGaveUp,
+			Detail: fmt.Sprintf("%d crashes in a row", p.crashes)}
+	}
+	s, err := start(ctx, p.src, p.exe, p.env, p.opts)
+	if err != nil {
+		p.crashes++
+		return err
+	}
+	p.sess = s
+	return nil
+}
+
+// translate maps the failure of an RPC to an error of the kernel's, or to a crash.
+func (p *Plugin) translate(ctx, inner context.Context, a asked, err error) error {
+	code := status.Code(err)
+	late := code == codes.DeadlineExceeded || code == codes.Canceled && !p.sess.exited() // the backend's clock may be first
+	if inner.Err() != nil || late {
+		// It may still be at work: end it, so that the next call finds a fresh process.
+		p.stop()
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		return p.crashed(a, ReasonHang, fmt.Sprintf("no answer within %v, killed", p.opts.CallTimeout))
+	}
+	st, ok := status.FromError(err)
+	if !ok || st.Code() == codes.OK {
+		return fmt.Errorf("backend %s: %s: %w", p.src.Name, a.call, err) // refused by package wire or by validation
+	}
+	switch st.Code() {
+	case codes.FailedPrecondition:
+		return &remoteError{p.src.Name, st.Message(), kernel.ErrUnsupported}
+	case codes.InvalidArgument:
+		return &remoteError{p.src.Name, st.Message(), kernel.ErrConfig}
+	case codes.Aborted:
+		return p.crashed(a, ReasonPanic, firstLine(st.Message()))
+	case codes.ResourceExhausted:
+		return fmt.Errorf("backend %s: %s: %w: message too large: %s", p.src.Name, a.call, wire.ErrInvalid, clip(st.Message()))
+	case codes.Unavailable, codes.Canceled: // the connection broke
+		if p.sess.proc != nil {
+			return p.autopsy(a, st.Message())
+		}
+	}
+	return &remoteError{p.src.Name, a.call + ": " + st.Message(), nil}
+}
+
+// autopsy ends a process whose connection broke and says what it died of.
+func (p *Plugin) autopsy(a asked, message string) error {
+	proc := p.sess.proc
+	select {
+	case <-proc.done:
+	case <-time.After(time.Second): // connection gone, process not
+	}
+	p.stop()
+	if proc.wasKilled() {
+		return p.crashed(a, ReasonAbort, "it closed its connection: "+clip(message))
+	}
+	reason, detail := classify(proc.cmd.ProcessState, proc.stderr.String())
+	return p.crashed(a, reason, detail)
+}
+
+// crashed records a crash and returns it.
+func (p *Plugin) crashed(a asked, r Reason, detail string) error {
+	p.crashes++
+	e := &ErrBackendCrashed{Backend: p.src.Name, Call: a.call, Reason: r, Detail: detail, Problem: a.problem}
+	if a.config != nil {
+		e.Config = a.config.Clone()
+	}
+	p.quarantine[a.key()] = e
+	p.opts.Log.Warn("backend crashed", "backend", p.src.Name, "call", a.call, "reason", r, "detail", detail, "config", a.config.String())
+	return e
+}
+
+// remoteError is an error that a backend reported, with the kernel error that it stands for.
+type remoteError struct {
+	backend, message string
+	is               error
+}
+
+func (e *remoteError) Error() string { return "backend " + e.backend + ": " + clip(e.message) }
+
+// Unwrap makes errors.Is work as for a backend in the same process.
+func (e *remoteError) Unwrap() error { return e.is }
+
+// IsCrash reports whether err is a crash of a backend.
+func IsCrash(err error) (*ErrBackendCrashed, bool) {
+	var e *ErrBackendCrashed
+	ok := errors.As(err, &e)
+	return e, ok
+}

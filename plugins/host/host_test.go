@@ -1,0 +1,313 @@
+package host
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/tilewright/tilewright/kernel"
+	"github.com/tilewright/tilewright/plugins/proto/wire"
+)
+
+var (
+	features = kernel.NewFeatures("avx2", "fma")
+	problem  = kernel.Problem{Op: kernel.OpScale}
+	quick    = Options{StartTimeout: 20 * time.Second, CallTimeout: 20 * time.Second}
+)
+
+func open(t testing.TB, name string, o Options) *Plugin {
+	t.Helper()
+	p, err := Open(t.Context(), Builtin(name, "src-"+name), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { p.Close() })
+	return p
+}
+
+func emit(t testing.TB, p *Plugin, x int64) (*kernel.Artifact, error) {
+	t.Helper()
+	return p.Emit(t.Context(), features, problem, kernel.Config{"x": x})
+}
+
+func TestBackendOverTheWire(t *testing.T) {
+	p := open(t, "good", quick)
+	a, err := emit(t, p, 2)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := (kernel.BackendID{Name: "good", Digest: "src-good"}); a.Key.Backend != want || a.Code[1] != 2 || a.Key.Config["x"] != 2 {
+		t.Errorf("artifact %+v", a)
+	}
+	ls, err := p.Layouts(t.Context(), features, kernel.FormatQ4_0)
+	if err != nil || len(ls) != 1 || ls[0] != (kernel.Layout{Lanes: 16, Cols: 2}) {
+		t.Errorf("layouts %v, %v", ls, err)
+	}
+	if _, err := emit(t, p, 9); !errors.Is(err, kernel.ErrConfig) {
+		t.Errorf("a value outside the space gave %v", err)
+	}
+	if _, err := p.Emit(t.Context(), features, problem, kernel.Config{"x": 1, "y": 1}); !errors.Is(err, kernel.ErrConfig) {
+		t.Errorf("an unknown parameter gave %v", err)
+	}
+	if _, err := open(t, "unsupported", quick).Space(t.Context(), features, problem); !errors.Is(err, kernel.ErrUnsupported) {
+		t.Errorf("unsupported gave %v", err)
+	}
+}
+
+func TestCrashIsClassifiedQuarantinedAndSurvived(t *testing.T) {
+	for name, want := range map[string]Reason{
+		"illegal": ReasonSIGILL, "segv": ReasonSIGSEGV, "abort": ReasonAbort, "oom": ReasonOOM, "panic": ReasonPanic,
+		"exits": ReasonExit, "killed": ReasonOOM,
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := open(t, name, quick)
+			_, err := emit(t, p, 1)
+			crash, ok := IsCrash(err)
+			if !ok || crash.Reason != want || crash.Config["x"] != 1 || crash.Again {
+				t.Fatalf("got %v, want reason %s", err, want)
+			}
+			if _, err := emit(t, p, 1); !errors.As(err, &crash) || !crash.Again {
+				t.Errorf("second try was not refused from quarantine: %v", err)
+			}
+			if _, err := emit(t, p, 0); err != nil {
+				t.Errorf("a good configuration after the crash: %v", err)
+			}
+		})
+	}
+}
+
+func TestHangIsKilledInTime(t *testing.T) {
+	for _, name := range []string{"hangs", "late"} {
+		p := open(t, name, Options{CallTimeout: 150 * time.Millisecond})
+		_, err := emit(t, p, 1)
+		if crash, ok := IsCrash(err); !ok || crash.Reason != ReasonHang {
+			t.Errorf("%s: %v", name, err)
+		}
+		if _, err := emit(t, p, 0); err != nil {
+			t.Errorf("%s, afterwards: %v", name, err)
+		}
+	}
+}
+
+func TestCallerGoesAway(t *testing.T) {
+	p := open(t, "hangs", quick)
+	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+	defer cancel()
+	if _, err := p.Emit(ctx, features, problem, kernel.Config{"x": 1}); !errors.Is(err, context.DeadlineExceeded) {
+		t.Fatal(err)
+	}
+	if _, err := emit(t, p, 0); err != nil {
+		t.Errorf("next call: %v", err)
+	}
+}
+
+func TestBadAnswersAreRefused(t *testing.T) {
+	for name, want := range map[string]struct {
+		is   error
+		text string
+	}{
+		"huge":       {nil, "at most"},
+		"truncated":  {kernel.ErrArtifact, "outside 2 bytes"},
+		"liesisa":    {kernel.ErrArtifact, "requires"},
+		"overclaims": {kernel.ErrArtifact, "does not have"},
+		"portable":   {kernel.ErrArtifact, "portable"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, err := emit(t, open(t, name, quick), 1)
+			if err == nil || want.is != nil && !errors.Is(err, want.is) || !strings.Contains(err.Error(), want.text) {
+				t.Errorf("got %v", err)
+			}
+		})
+	}
+}
+
+func TestOutputDoesNoHarm(t *testing.T) {
+	for _, name := range []string{"longline", "badjson", "prints"} {
+		p := open(t, name, quick)
+		for range 3 {
+			if _, err := emit(t, p, 1); err != nil {
+				t.Errorf("%s: %v", name, err)
+			}
+		}
+	}
+}
+
+func TestStartErrors(t *testing.T) {
+	for name, want := range map[string]string{
+		"noisy":     "hello from my init function",
+		"oldproto":  "speaks protocol 7",
+		"dies":      "cannot read my tables",
+		"silent":    "within the time",
+		"elsewhere": "want a Unix socket",
+		"quits":     "exit status 3: no licence",
+		"misnamed":  "someone-else",
+		"mute":      "",
+		"nonesuch":  "no built-in backend",
+	} {
+		t.Run(name, func(t *testing.T) {
+			o := quick
+			if name == "silent" || name == "mute" {
+				o.StartTimeout = 300 * time.Millisecond
+			}
+			p, err := Open(t.Context(), Builtin(name, ""), o)
+			var se *StartError
+			var crash *ErrBackendCrashed // of the one that shakes hands first
+			if err == nil {
+				p.Close()
+				t.Fatal("started")
+			}
+			if !errors.As(err, &se) && !errors.As(err, &crash) || !strings.Contains(err.Error(), want) {
+				t.Errorf("got %v, want %q in it", err, want)
+			}
+		})
+	}
+}
+
+func TestGrandchildrenAreKilled(t *testing.T) {
+	p := open(t, "forks", quick)
+	_, err := emit(t, p, 1)
+	var child int
+	if _, serr := fmt.Sscanf(err.Error(), "backend forks: emit: child %d", &child); serr != nil {
+		t.Fatal(err)
+	}
+	p.Close()
+	for range 100 {
+		if gone(child) {
+			return
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	t.Errorf("process %d, started by the backend, is alive", child)
+}
+
+// gone reports whether a process has ended; a zombie that nobody reaped has.
+func gone(pid int) bool {
+	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	return err != nil || strings.Contains(string(b), ") Z ")
+}
+
+func TestCloseLeavesNothing(t *testing.T) {
+	p := open(t, "good", quick)
+	dir, pid := p.sess.dir, p.sess.proc.pid
+	p.Close()
+	if _, err := os.Stat(dir); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("socket directory: %v", err)
+	}
+	if err := syscall.Kill(pid, 0); !errors.Is(err, syscall.ESRCH) {
+		t.Errorf("process %d: %v", pid, err)
+	}
+	if _, err := emit(t, p, 0); err == nil || !strings.Contains(err.Error(), "closed") {
+		t.Errorf("call after Close: %v", err)
+	}
+}
+
+func TestEnvironmentIsDeclaredOrScrubbed(t *testing.T) {
+	t.Setenv("FAKE_KNOB", "7")
+	t.Setenv("FAKE_SECRET", "s")
+	p := open(t, "env", quick)
+	if m, _ := p.Manifest(t.Context()); m.Version != "7/" {
+		t.Errorf("the backend saw %q, want the declared variable alone", m.Version)
+	}
+	with := p.ID().Digest
+	t.Setenv("FAKE_KNOB", "8")
+	if other := open(t, "env", quick).ID().Digest; other == with {
+		t.Error("a declared variable changed and the identity did not")
+	}
+}
+
+func TestGivesUp(t *testing.T) {
+	p := open(t, "exits", Options{MaxCrashes: 2})
+	for x := int64(1); x <= 2; x++ {
+		emit(t, p, x)
+	}
+	_, err := emit(t, p, 0)
+	if crash, ok := IsCrash(err); !ok || crash.Reason != ReasonGaveUp {
+		t.Error(err)
+	}
+}
+
+// install copies the test binary into dir as a third-party backend.
+func install(t testing.TB, dir, name string) string {
+	t.Helper()
+	exe, err := os.ReadFile("/proc/self/exe")
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(dir, wire.BinaryPrefix+name)
+	if err := os.WriteFile(path, exe, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+func TestDiscover(t *testing.T) {
+	dir := t.TempDir()
+	os.Chmod(dir, 0o700)
+	install(t, dir, "good")
+	install(t, dir, "noisy")
+	loose := install(t, dir, "env")
+	os.Chmod(loose, 0o777)
+	os.WriteFile(filepath.Join(dir, wire.BinaryPrefix+"text"), []byte("not a program"), 0o700)
+	os.WriteFile(filepath.Join(dir, "README"), nil, 0o600)
+
+	found, err := Discover(t.Context(), dir, quick)
+	if err != nil || len(found) != 4 {
+		t.Fatalf("%d found, %v", len(found), err)
+	}
+	for _, f := range found {
+		want := map[string]string{"noisy": "hello from my init", "env": "writable by group or others", "text": "exec format error"}[f.Source.Name]
+		switch {
+		case want == "" && (f.Err != nil || f.Manifest.Name != "good" || len(f.Digest) != 64):
+			t.Errorf("%+v", f)
+		case want != "" && (f.Err == nil || !strings.Contains(f.Err.Error(), want)):
+			t.Errorf("%s: %v, want %q", f.Source.Name, f.Err, want)
+		}
+	}
+	if found, err := Discover(t.Context(), filepath.Join(dir, "none"), quick); err != nil || found != nil {
+		t.Errorf("missing directory: %v, %v", found, err)
+	}
+}
+
+func TestSuite(t *testing.T) {
+	set, err := Suite(t.Context(), features, "amd64", quick, Builtin("good", "d"), Builtin("dies", ""), Builtin("liesisa", ""))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer set.Close()
+	if len(set.Plugins) != 2 || set.Failed["dies"] == nil || set.Digest("good") != "d" {
+		t.Fatalf("%+v", set)
+	}
+	c, err := set.Default(t.Context(), problem)
+	if err != nil || c.Backend != "good" {
+		t.Errorf("%+v, %v", c, err)
+	}
+	none, err := Suite(t.Context(), nil, "amd64", quick, Builtin("liesisa", ""))
+	if err != nil || len(none.Plugins) != 0 {
+		t.Errorf("a backend that requires what the host lacks was kept: %v", err)
+	}
+}
+
+func BenchmarkOpen(b *testing.B) {
+	for b.Loop() {
+		p, err := Open(b.Context(), Builtin("good", ""), quick)
+		if err != nil {
+			b.Fatal(err)
+		}
+		p.Close()
+	}
+}
+
+func BenchmarkEmit(b *testing.B) {
+	p := open(b, "good", quick)
+	for b.Loop() {
+		if _, err := emit(b, p, 1); err != nil {
+			b.Fatal(err)
+		}
+	}
+}

@@ -1,0 +1,145 @@
+package host
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"sort"
+	"strings"
+
+	"github.com/sourcegraph/conc/iter"
+
+	"github.com/tilewright/tilewright/kernel"
+	"github.com/tilewright/tilewright/plugins/proto/wire"
+)
+
+// Set is a suite of running backends. Failed holds those that did not start, by name: the others
+// work without them.
+type Set struct {
+	kernel.Suite
+	Plugins []*Plugin
+	Failed  map[string]error
+}
+
+// Suite starts several backends at once. Built-ins come in kernel.BackendOrder, third parties after
+// them by name. A backend that requires features that the host lacks, or another architecture, is
+// left out: it could only say so. It fails only if ctx ends or two sources share a name.
+func Suite(ctx context.Context, features kernel.Features, arch string, o Options, sources ...Source) (*Set, error) {
+	seen := map[string]bool{}
+	for _, s := range sources {
+		if seen[s.Name] {
+			return nil, fmt.Errorf("two backends are named %q", s.Name)
+		}
+		seen[s.Name] = true
+	}
+	type opened struct {
+		p   *Plugin
+		err error
+	}
+	results := iter.Map(sources, func(s *Source) opened {
+		p, err := Open(ctx, *s, o)
+		return opened{p, err}
+	})
+	set := &Set{Suite: kernel.Suite{Host: features, Backends: map[string]kernel.Backend{}}, Failed: map[string]error{}}
+	for i, r := range results {
+		name := sources[i].Name
+		switch {
+		case r.err != nil:
+			set.Failed[name] = r.err
+		case r.p.man.Arch != "" && r.p.man.Arch != arch || !features.Has(r.p.man.Requires...):
+			r.p.Close()
+		default:
+			set.Plugins = append(set.Plugins, r.p)
+			set.Backends[name] = r.p
+		}
+	}
+	set.Order = order(set.Backends)
+	if ctx.Err() != nil {
+		set.Close()
+		return nil, ctx.Err()
+	}
+	return set, nil
+}
+
+// order is kernel.BackendOrder, then the other names, sorted. The portable backend stays last, so
+// that third parties are preferred to it.
+func order(backends map[string]kernel.Backend) []string {
+	var known, other, last []string
+	for _, n := range kernel.BackendOrder {
+		if backends[n] != nil {
+			known = append(known, n)
+		}
+	}
+	if n := len(known); n > 0 && known[n-1] == "generic" {
+		known, last = known[:n-1], known[n-1:]
+	}
+	for n := range backends {
+		if !slices.Contains(known, n) && !slices.Contains(last, n) {
+			other = append(other, n)
+		}
+	}
+	sort.Strings(other)
+	return append(append(known, other...), last...)
+}
+
+// Digest is the identity of a backend of the set.
+func (s *Set) Digest(name string) string {
+	for _, p := range s.Plugins {
+		if p.id.Name == name {
+			return p.id.Digest
+		}
+	}
+	return ""
+}
+
+// Close ends all backends, together.
+func (s *Set) Close() error {
+	return errors.Join(iter.Map(s.Plugins, func(p **Plugin) error { return (*p).Close() })...)
+}
+
+// Found is what Discover says of one file.
+type Found struct {
+	Source   Source
+	Manifest kernel.Manifest
+	Digest   string // sha256 of the file
+	Err      error  // why it cannot be used
+}
+
+// Discover starts every third-party backend of a directory once and reports each by itself: one bad
+// backend never hides the rest. A directory that does not exist holds none.
+func Discover(ctx context.Context, dir string, o Options) ([]Found, error) {
+	entries, err := os.ReadDir(dir)
+	if errors.Is(err, os.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	dir, err = filepath.Abs(dir)
+	if err != nil {
+		return nil, err
+	}
+	var paths []string
+	for _, e := range entries {
+		if strings.HasPrefix(e.Name(), wire.BinaryPrefix) && !e.IsDir() {
+			paths = append(paths, filepath.Join(dir, e.Name()))
+		}
+	}
+	return iter.Map(paths, func(path *string) Found { return probe(ctx, *path, o) }), nil
+}
+
+func probe(ctx context.Context, path string, o Options) Found {
+	src, err := External(path)
+	if err != nil {
+		return Found{Source: Source{Path: path}, Err: err}
+	}
+	p, err := Open(ctx, src, o)
+	if err != nil {
+		return Found{Source: src, Err: err}
+	}
+	defer p.Close()
+	return Found{Source: src, Manifest: p.man, Digest: p.exe.sha256}
+}
