@@ -42,6 +42,26 @@ type Reply struct {
 	Body    json.RawMessage `json:"body,omitempty"`
 }
 
+// Ask is what a runner wants to know while a job runs: the tuner answers with an Answer before it
+// sends anything else.
+type Ask struct {
+	Op   string          `json:"op"`
+	Body json.RawMessage `json:"body,omitempty"`
+}
+
+// Answer answers an Ask.
+type Answer struct {
+	Error       string          `json:"error,omitempty"`
+	Unsupported bool            `json:"unsupported,omitempty"` // no backend does it: not a failure
+	Body        json.RawMessage `json:"body,omitempty"`
+}
+
+// Message is what a runner sends: an Ask or, at the end of a job, a Reply.
+type Message struct {
+	Ask   *Ask   `json:"ask,omitempty"`
+	Reply *Reply `json:"reply,omitempty"`
+}
+
 // ErrFrame is wrapped by every malformed message.
 var ErrFrame = errors.New("malformed runner message")
 

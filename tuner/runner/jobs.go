@@ -1,0 +1,102 @@
+// Package runner is the disposable process that executes generated code for the tuner: the real
+// engine on the real workload. Serve is its side, Runner the tuner's.
+package runner
+
+import (
+	"github.com/tilewright/tilewright/engine/model"
+	"github.com/tilewright/tilewright/kernel"
+	"github.com/tilewright/tilewright/tuner/workload"
+)
+
+// Ops of the conversation.
+const (
+	opLoad     = "load"
+	opStep     = "step"
+	opRepack   = "repack"
+	opBench    = "bench"
+	opCeilings = "ceilings"
+	opProbe    = "probe"
+
+	askLayout = "layout"
+	askChoice = "choice"
+)
+
+// Load says what to load. Layouts and kernels are asked for as the engine needs them.
+type Load struct {
+	Model    workload.Ref    `json:"model"`
+	Numerics model.Numerics  `json:"numerics"`
+	Context  int             `json:"context"`
+	Knobs    kernel.Knobs    `json:"knobs"`
+	CPUs     []int           `json:"cpus"`
+	Host     kernel.Features `json:"host"`
+}
+
+// Loaded is what loading gave.
+type Loaded struct {
+	Seconds       float64 `json:"seconds"`
+	WeightsBytes  int     `json:"weights_bytes"`
+	BytesPerToken int     `json:"bytes_per_token"`
+	MACsPerToken  int64   `json:"macs_per_token"`
+}
+
+// Planned is the answer to askChoice.
+type Planned struct {
+	Choice   kernel.Choice   `json:"choice"`
+	Artifact kernel.Artifact `json:"artifact"`
+}
+
+// Phase is what a step runs.
+type Phase string
+
+const (
+	Decode  Phase = "decode"  // one token at a real context
+	Prefill Phase = "prefill" // M tokens from an empty cache
+)
+
+// ClassPlan assigns an artifact to each layer of a class for the rows of tuning point M.
+type ClassPlan struct {
+	Class     model.Class `json:"class"`
+	M         int         `json:"m"`
+	Artifacts []string    `json:"artifacts"` // digests, parallel to Class.Layers; one for the head
+}
+
+// Step is one in-situ step: set the plans, run Warm passes untimed and Repeat passes timed.
+type Step struct {
+	Phase     Phase             `json:"phase"`
+	Tokens    int               `json:"tokens"` // prefill: M; decode: depth of the context
+	Warm      int               `json:"warm"`
+	Repeat    int               `json:"repeat"`
+	Plans     []ClassPlan       `json:"plans"`
+	Artifacts []kernel.Artifact `json:"artifacts"` // those not sent before
+}
+
+// StepTimes are the mean seconds of each layer of each plan's region, and of a whole pass.
+type StepTimes struct {
+	Layers [][]float64 `json:"layers"` // by plan, by layer
+	Whole  float64     `json:"whole"`
+}
+
+// Repack brings the given layers of a class into another layout.
+type Repack struct {
+	Class  model.Class   `json:"class"`
+	Layers []int         `json:"layers"`
+	Layout kernel.Layout `json:"layout"`
+}
+
+// Bench is a workload as the commands run it.
+type Bench struct {
+	Plan workload.Plan `json:"plan"`
+	Reps int           `json:"reps"`
+}
+
+// Benched is what it gave: tokens a second of each repetition.
+type Benched struct {
+	Rates []float64     `json:"rates"`
+	RSS   workload.RSS  `json:"rss"`
+	Work  workload.Work `json:"work"`
+}
+
+// Probe runs one artifact alone against the oracle, between guard pages.
+type Probe struct {
+	Artifact kernel.Artifact `json:"artifact"`
+}
