@@ -112,8 +112,8 @@ func testArtifactKey() kernel.ArtifactKey {
 // vllm#43119, vllm#53366, triton-ascend#1664: a flag, a count or an environment switch was not in
 // the key. Every single-field change of every keyed struct is tried.
 func TestEverySingleFieldChange(t *testing.T) {
-	d, r, a := testDecisionKey(), testRuleKey(), testArtifactKey()
-	for name, key := range map[string]any{"decision": &d, "rule": &r, "artifact": &a} {
+	d, r, a, q := testDecisionKey(), testRuleKey(), testArtifactKey(), testRequest()
+	for name, key := range map[string]any{"decision": &d, "rule": &r, "artifact": &a, "request": &q} {
 		t.Run(name, func(t *testing.T) {
 			v := reflect.ValueOf(key).Elem()
 			clone := func() any { // a deep copy by value semantics of KeyFields

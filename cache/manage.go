@@ -102,7 +102,7 @@ func describe(e Entry, err error) Info {
 		case KindArtifact:
 			var a ArtifactRecord
 			if err = unseal(e.bytes, &a); err == nil {
-				key, in.Created, in.Title = a.Artifact.Key.Digest(), a.Created, a.title()
+				key, in.Created, in.Title = kernel.KeyDigest(a.Request), a.Created, a.title()
 				if a.Artifact.Digest() != a.Digest {
 					err = fmt.Errorf("%w: code does not have the digest it was stored with", ErrCorrupt)
 				}

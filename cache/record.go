@@ -72,8 +72,24 @@ type Rule struct {
 	Created  time.Time     `json:"created"`
 }
 
+// Request is what an artifact is asked for by: who asks does not know which instructions the backend
+// will use on this host, the answer's own key does.
+type Request struct {
+	Problem       kernel.Problem   `json:"problem" key:"hard"`
+	Config        kernel.Config    `json:"config" key:"hard"`
+	LayoutVersion int              `json:"layout_version" key:"hard"`
+	Backend       kernel.BackendID `json:"backend" key:"hard"`
+	Host          kernel.Features  `json:"host" key:"hard"`
+}
+
+// NewRequest asks for the artifact of a choice by a backend on a host.
+func NewRequest(c kernel.Choice, b kernel.BackendID, host kernel.Features) Request {
+	return Request{Problem: c.Problem, Config: c.Config, LayoutVersion: kernel.LayoutVersion, Backend: b, Host: host}
+}
+
 // ArtifactRecord is a stored artifact.
 type ArtifactRecord struct {
+	Request  Request         `json:"request"`
 	Artifact kernel.Artifact `json:"artifact"`
 	Origin   string          `json:"origin"` // tuned or default
 	Digest   string          `json:"digest"` // of the artifact, checked on load

@@ -18,7 +18,7 @@ func TestGoldenSchemas(t *testing.T) {
 	d := testDecision()
 	d.Created = at
 	r := Rule{Key: testRuleKey(), Created: at}
-	a := ArtifactRecord{Artifact: *testArtifact(), Origin: "tuned", Digest: testArtifact().Digest(), Created: at}
+	a := ArtifactRecord{Request: testRequest(), Artifact: *testArtifact(), Origin: "tuned", Digest: testArtifact().Digest(), Created: at}
 	golden := map[string]any{"decision": &d, "rule": &r, "artifact": &a}
 	dir := filepath.Join("testdata", "schema1")
 	if *update {

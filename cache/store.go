@@ -274,23 +274,24 @@ func (s *Store) PutRule(r Rule) error {
 	return s.put(KindRule, kernel.KeyDigest(r.Key), r)
 }
 
-// PutArtifact stores an artifact under its own key. origin is "tuned" or "default".
-func (s *Store) PutArtifact(a *kernel.Artifact, origin string) error {
-	return s.put(KindArtifact, a.Key.Digest(), ArtifactRecord{
-		Artifact: *a, Origin: origin, Digest: a.Digest(), Created: s.opts.Now().UTC(),
+// PutArtifact stores an artifact under the request that it answers. origin is "tuned" or "default".
+func (s *Store) PutArtifact(req Request, a *kernel.Artifact, origin string) error {
+	return s.put(KindArtifact, kernel.KeyDigest(req), ArtifactRecord{
+		Request: req, Artifact: *a, Origin: origin, Digest: a.Digest(), Created: s.opts.Now().UTC(),
 	})
 }
 
-// Artifact returns the artifact made for exactly this key. The stored key is compared field by
-// field, the code against its digest, and ISA, ABI and entries against the host.
-func (s *Store) Artifact(key kernel.ArtifactKey, host kernel.Features) (*kernel.Artifact, error) {
+// Artifact returns the artifact that was stored for exactly this request. The stored request and the
+// artifact's own key are compared field by field, the code against its digest, and ISA, ABI and
+// entries against the host.
+func (s *Store) Artifact(req Request) (*kernel.Artifact, error) {
 	var out *kernel.Artifact
-	err := s.load(KindArtifact, fileName(key.Digest()), func(e Entry) error {
+	err := s.load(KindArtifact, fileName(kernel.KeyDigest(req)), func(e Entry) error {
 		var rec ArtifactRecord
 		if err := unseal(e.bytes, &rec); err != nil {
 			return err
 		}
-		if err := rec.check(key, host); err != nil {
+		if err := rec.check(req); err != nil {
 			return err
 		}
 		out = &rec.Artifact
@@ -299,12 +300,16 @@ func (s *Store) Artifact(key kernel.ArtifactKey, host kernel.Features) (*kernel.
 	return out, err
 }
 
-func (rec *ArtifactRecord) check(key kernel.ArtifactKey, host kernel.Features) error {
-	if d := Compare(rec.Artifact.Key, key); len(d) > 0 {
-		return fmt.Errorf("%w: made for another arm: %s is %s, asked for %s", kernel.ErrArtifact, d[0].Path, d[0].Have, d[0].Want)
+func (rec *ArtifactRecord) check(req Request) error {
+	k := rec.Artifact.Key
+	own := Request{Problem: k.Problem, Config: k.Config, LayoutVersion: k.LayoutVersion, Backend: k.Backend, Host: req.Host}
+	for _, have := range []Request{rec.Request, own} {
+		if d := Compare(have, req); len(d) > 0 {
+			return fmt.Errorf("%w: made for another arm: %s is %s, asked for %s", kernel.ErrArtifact, d[0].Path, d[0].Have, d[0].Want)
+		}
 	}
 	if got := rec.Artifact.Digest(); got != rec.Digest {
 		return fmt.Errorf("%w: code does not have the digest it was stored with", ErrCorrupt)
 	}
-	return rec.Artifact.Validate(host)
+	return rec.Artifact.Validate(req.Host)
 }

@@ -42,6 +42,11 @@ func testArtifact() *kernel.Artifact {
 	return &kernel.Artifact{Key: testArtifactKey(), Kind: kernel.KindCode, Code: []byte{0xc3}, Entries: map[string]int{"main": 0}}
 }
 
+func testRequest() Request {
+	k := testArtifactKey()
+	return Request{Problem: k.Problem, Config: k.Config, LayoutVersion: k.LayoutVersion, Backend: k.Backend, Host: host}
+}
+
 var host = kernel.NewFeatures("avx2", "fma", "f16c")
 
 func entryFile(dir string, k Kind, digest string) string {
@@ -54,7 +59,7 @@ func TestRoundTrip(t *testing.T) {
 	if err := s.PutDecision(d); err != nil {
 		t.Fatal(err)
 	}
-	if err := s.PutArtifact(testArtifact(), "tuned"); err != nil {
+	if err := s.PutArtifact(testRequest(), testArtifact(), "tuned"); err != nil {
 		t.Fatal(err)
 	}
 	s = open(t, dir)
@@ -62,7 +67,7 @@ func TestRoundTrip(t *testing.T) {
 	if look.Status != Exact || got.Evidence[0].Ratio != 1.1 {
 		t.Fatalf("%+v %+v", look, got)
 	}
-	a, err := s.Artifact(testArtifactKey(), host)
+	a, err := s.Artifact(testRequest())
 	if err != nil || !bytes.Equal(a.Code, []byte{0xc3}) {
 		t.Fatalf("%v %v", a, err)
 	}
@@ -92,24 +97,34 @@ func TestSoftChangeIsAHintAndHardChangeAMiss(t *testing.T) {
 // vllm#41871, triton#1242: an artifact asked for under another arm's key, or for a weaker CPU.
 func TestArtifactOfAnotherArmIsRefused(t *testing.T) {
 	s, dir := tempStore(t)
-	if err := s.PutArtifact(testArtifact(), "tuned"); err != nil {
+	if err := s.PutArtifact(testRequest(), testArtifact(), "tuned"); err != nil {
 		t.Fatal(err)
 	}
-	other := testArtifactKey()
+	other := testRequest()
 	other.Config = kernel.Config{"mr": 1, "prefetch": 1024}
 	// Put the entry where the other key looks: a copied or renamed file.
-	b, err := os.ReadFile(entryFile(dir, KindArtifact, testArtifactKey().Digest()))
+	b, err := os.ReadFile(entryFile(dir, KindArtifact, kernel.KeyDigest(testRequest())))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(entryFile(dir, KindArtifact, other.Digest()), b, 0o600); err != nil {
+	if err := os.WriteFile(entryFile(dir, KindArtifact, kernel.KeyDigest(other)), b, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := s.Artifact(other, host); !errors.Is(err, kernel.ErrArtifact) || !strings.Contains(err.Error(), "prefetch") {
+	if _, err := s.Artifact(other); !errors.Is(err, kernel.ErrArtifact) || !strings.Contains(err.Error(), "prefetch") {
 		t.Errorf("got %v", err)
 	}
-	if _, err := s.Artifact(testArtifactKey(), kernel.NewFeatures("sse2")); !errors.Is(err, kernel.ErrArtifact) {
+	weaker := testRequest()
+	weaker.Host = kernel.NewFeatures("sse2")
+	if _, err := s.Artifact(weaker); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("weaker CPU: %v", err)
+	}
+	needy := testArtifact()
+	needy.Key.ISA = []string{"avx512f"}
+	if err := s.PutArtifact(testRequest(), needy, "tuned"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Artifact(testRequest()); !errors.Is(err, kernel.ErrArtifact) || !strings.Contains(err.Error(), "avx512f") {
+		t.Errorf("code for another CPU: %v", err)
 	}
 }
 
@@ -294,11 +309,11 @@ func TestUntrustedFilesAreRefused(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			s, dir := tempStore(t)
-			if err := s.PutArtifact(testArtifact(), "tuned"); err != nil {
+			if err := s.PutArtifact(testRequest(), testArtifact(), "tuned"); err != nil {
 				t.Fatal(err)
 			}
-			spoil(t, entryFile(dir, KindArtifact, testArtifactKey().Digest()))
-			if _, err := s.Artifact(testArtifactKey(), host); !errors.Is(err, ErrUntrusted) {
+			spoil(t, entryFile(dir, KindArtifact, kernel.KeyDigest(testRequest())))
+			if _, err := s.Artifact(testRequest()); !errors.Is(err, ErrUntrusted) {
 				t.Errorf("got %v", err)
 			}
 		})
@@ -407,14 +422,14 @@ func TestExplainGCAndShow(t *testing.T) {
 		d := testDecision()
 		d.Key.CPUs = cpus
 		if cpus == 3 {
-			d.Artifacts = []string{testArtifactKey().Digest()}
+			d.Artifacts = []string{kernel.KeyDigest(testRequest())}
 		}
 		if err := s.PutDecision(d); err != nil {
 			t.Fatal(err)
 		}
 		now = now.Add(time.Hour)
 	}
-	if err := s.PutArtifact(testArtifact(), "tuned"); err != nil {
+	if err := s.PutArtifact(testRequest(), testArtifact(), "tuned"); err != nil {
 		t.Fatal(err)
 	}
 	want := testDecisionKey()

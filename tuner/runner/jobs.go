@@ -3,9 +3,9 @@
 package runner
 
 import (
+	"github.com/tilewright/tilewright/engine/bench"
 	"github.com/tilewright/tilewright/engine/model"
 	"github.com/tilewright/tilewright/kernel"
-	"github.com/tilewright/tilewright/tuner/workload"
 )
 
 // Ops of the conversation.
@@ -21,9 +21,15 @@ const (
 	askChoice = "choice"
 )
 
+// Ref names a model: a preset or a file.
+type Ref struct {
+	Preset string `json:"preset,omitempty"`
+	Path   string `json:"path,omitempty"`
+}
+
 // Load says what to load. Layouts and kernels are asked for as the engine needs them.
 type Load struct {
-	Model    workload.Ref    `json:"model"`
+	Model    Ref             `json:"model"`
 	Numerics model.Numerics  `json:"numerics"`
 	Context  int             `json:"context"`
 	Knobs    kernel.Knobs    `json:"knobs"`
@@ -45,29 +51,20 @@ type Planned struct {
 	Artifact kernel.Artifact `json:"artifact"`
 }
 
-// Phase is what a step runs.
-type Phase string
-
-const (
-	Decode  Phase = "decode"  // one token at a real context
-	Prefill Phase = "prefill" // M tokens from an empty cache
-)
-
 // ClassPlan assigns an artifact to each layer of a class for the rows of tuning point M.
 type ClassPlan struct {
 	Class     model.Class `json:"class"`
 	M         int         `json:"m"`
-	Artifacts []string    `json:"artifacts"` // digests, parallel to Class.Layers; one for the head
+	Artifacts []string    `json:"artifacts"` // ids, parallel to Class.Layers; one for the head
 }
 
-// Step is one in-situ step: set the plans, run Warm passes untimed and Repeat passes timed.
+// Step is one in-situ step: set the plans, run Warm passes untimed, then Repeat passes timed.
 type Step struct {
-	Phase     Phase             `json:"phase"`
-	Tokens    int               `json:"tokens"` // prefill: M; decode: depth of the context
-	Warm      int               `json:"warm"`
-	Repeat    int               `json:"repeat"`
-	Plans     []ClassPlan       `json:"plans"`
-	Artifacts []kernel.Artifact `json:"artifacts"` // those not sent before
+	Test      bench.Test                 `json:"test"` // prefill of Prompt tokens, or one token after Depth
+	Warm      int                        `json:"warm"`
+	Repeat    int                        `json:"repeat"`
+	Plans     []ClassPlan                `json:"plans"`
+	Artifacts map[string]kernel.Artifact `json:"artifacts"` // by id, those not sent before
 }
 
 // StepTimes are the mean seconds of each layer of each plan's region, and of a whole pass.
@@ -83,20 +80,14 @@ type Repack struct {
 	Layout kernel.Layout `json:"layout"`
 }
 
-// Bench is a workload as the commands run it.
+// Bench is Reps repetitions of a workload.
 type Bench struct {
-	Plan workload.Plan `json:"plan"`
-	Reps int           `json:"reps"`
+	Test bench.Test `json:"test"`
+	Reps int        `json:"reps"`
 }
 
-// Benched is what it gave: tokens a second of each repetition.
+// Benched is tokens a second of each repetition, and the memory after them.
 type Benched struct {
-	Rates []float64     `json:"rates"`
-	RSS   workload.RSS  `json:"rss"`
-	Work  workload.Work `json:"work"`
-}
-
-// Probe runs one artifact alone against the oracle, between guard pages.
-type Probe struct {
-	Artifact kernel.Artifact `json:"artifact"`
+	Rates   []float64 `json:"rates"`
+	RssAnon int64     `json:"rss_anon"`
 }

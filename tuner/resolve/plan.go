@@ -1,0 +1,229 @@
+package resolve
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"sync"
+
+	"github.com/tilewright/tilewright/cache"
+	"github.com/tilewright/tilewright/engine/model"
+	"github.com/tilewright/tilewright/kernel"
+)
+
+// Tuning says where the configurations of a plan come from.
+type Tuning string
+
+const (
+	TuningExact Tuning = "exact" // winners tuned for this model
+	TuningHost  Tuning = "host"  // tuned on this host with another model
+	TuningNone  Tuning = "none"  // defaults
+)
+
+// Plan is a plan for the engine and the source of its artifacts. Backends are started only when
+// something is not in the cache.
+type Plan struct {
+	Tuning Tuning
+	Line   string // what was found, for people
+	Knobs  kernel.Knobs
+	Key    cache.DecisionKey
+	Lookup cache.Lookup
+
+	t     Target
+	store *cache.Store
+	suite func(context.Context) (*kernel.Suite, error)
+	arm   *kernel.Arm
+	rules map[ruleID]*cache.Rule
+
+	mu  sync.Mutex
+	why map[kernel.Problem]string
+}
+
+type ruleID struct {
+	arith  kernel.Arith
+	format kernel.Format
+}
+
+// Options of New.
+type Options struct {
+	Store *cache.Store // nil: no look-up, no write (--pin)
+	// Suite starts the backends; it is called at most when needed, and may be called often.
+	Suite func(context.Context) (*kernel.Suite, error)
+	Knobs kernel.Knobs // of the default arm
+}
+
+// New looks up what is known about the target.
+func New(t Target, o Options) (*Plan, error) {
+	p := &Plan{Tuning: TuningNone, Knobs: o.Knobs, t: t, store: o.Store, suite: o.Suite,
+		rules: map[ruleID]*cache.Rule{}, why: map[kernel.Problem]string{}}
+	var err error
+	if p.Key, err = t.DecisionKey(); err != nil {
+		return nil, err
+	}
+	switch {
+	case t.Numerics.Weights == model.F32:
+		p.Line = "f32 is the reference arithmetic: not tuned"
+		return p, nil
+	case o.Store == nil:
+		p.Line = "pinned: no look-up, defaults"
+		return p, nil
+	}
+	d, look := o.Store.Decision(p.Key)
+	p.Lookup = look
+	if look.Status == cache.Exact {
+		p.Tuning, p.arm, p.Knobs = TuningExact, &d.Arm, d.Arm.Knobs
+		p.Line = "tuned for this model"
+		if r := evidence(d.Evidence); r != "" {
+			p.Line += " (" + r + ")"
+		}
+		return p, nil
+	}
+	return p, p.fromRules()
+}
+
+func evidence(es []cache.Evidence) string {
+	s := ""
+	for _, e := range es {
+		if e.Decision != "winner" {
+			continue
+		}
+		if s != "" {
+			s += ", "
+		}
+		s += fmt.Sprintf("%s %.2fx the default", e.Phase, e.Ratio)
+	}
+	return s
+}
+
+// fromRules takes host rules for the model's formats, if any matches exactly.
+func (p *Plan) fromRules() error {
+	classes, err := p.t.Model.Classes(p.t.Numerics)
+	if err != nil {
+		return err
+	}
+	covered := 0
+	for _, c := range classes {
+		id := ruleID{c.Format.Arith(p.t.Numerics.Weights.Arith()), c.Format}
+		r, seen := p.rules[id]
+		if !seen {
+			if got, look := p.store.Rule(p.t.RuleKey(c.Format)); look.Status == cache.Exact {
+				r = &got
+			}
+			p.rules[id] = r
+		}
+		if r != nil {
+			covered++
+			p.Knobs = r.Knobs
+		}
+	}
+	hint := "run tune --host-profile for this model"
+	if p.Lookup.Status == cache.Revalidate {
+		hint = "the result for this model wants revalidation (" + p.Lookup.Why + "): run tune again"
+	}
+	if covered > 0 {
+		p.Tuning = TuningHost
+		p.Line = fmt.Sprintf("host defaults (%d of %d kinds of weights), not tuned for this model: %s", covered, len(classes), hint)
+		return nil
+	}
+	p.Line = "untuned, running the defaults: " + hint
+	return nil
+}
+
+// Layout is the layout of a class of weights.
+func (p *Plan) Layout(ctx context.Context, c model.Class) (kernel.Layout, error) {
+	if p.arm != nil {
+		want := c.Problem(p.t.Numerics.Weights, 1, kernel.Layout{})
+		if ch, ok := p.arm.Find(want); ok {
+			return ch.Problem.Layout, nil
+		}
+	}
+	if r := p.rule(c.Format); r != nil {
+		return r.Layout, nil
+	}
+	s, err := p.suite(ctx)
+	if err != nil {
+		return kernel.Layout{}, err
+	}
+	return s.Layout(ctx, c.Format)
+}
+
+func (p *Plan) rule(f kernel.Format) *cache.Rule {
+	return p.rules[ruleID{f.Arith(p.t.Numerics.Weights.Arith()), f}]
+}
+
+// Choice is the configuration for a problem.
+func (p *Plan) Choice(ctx context.Context, prob kernel.Problem) (kernel.Choice, error) {
+	c, why, err := p.choose(ctx, prob)
+	p.mu.Lock()
+	p.why[prob] = why
+	p.mu.Unlock()
+	return c, err
+}
+
+func (p *Plan) choose(ctx context.Context, prob kernel.Problem) (kernel.Choice, string, error) {
+	if p.arm != nil {
+		if c, ok := p.arm.Find(prob); ok {
+			return c, "tuned for this model", nil
+		}
+	}
+	if r := p.rule(prob.Format); prob.Op == kernel.OpLinear && r != nil && r.Layout == prob.Layout {
+		for _, rc := range r.Choices {
+			if rc.M == prob.M {
+				return kernel.Choice{Problem: prob, Backend: rc.Backend, Config: rc.Config}, "host rule", nil
+			}
+		}
+	}
+	s, err := p.suite(ctx)
+	if err != nil {
+		return kernel.Choice{}, "", err
+	}
+	c, err := s.Default(ctx, prob)
+	return c, "default", err
+}
+
+// Why says where the choice for a problem came from.
+func (p *Plan) Why(prob kernel.Problem) string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.why[prob]
+}
+
+// Artifact returns the artifact of a choice: from the cache if it holds it, else emitted and kept.
+func (p *Plan) Artifact(ctx context.Context, c kernel.Choice) (*kernel.Artifact, error) {
+	info, known := p.t.Backends[c.Backend]
+	if p.store == nil || !known {
+		return p.emit(ctx, c)
+	}
+	req := cache.NewRequest(c, kernel.BackendID{Name: c.Backend, Digest: info.Digest}, p.t.Host.Features)
+	if a, err := p.store.Artifact(req); err == nil {
+		return a, nil
+	} else if !errors.Is(err, fs.ErrNotExist) {
+		slog.Debug("artifact emitted again", "problem", c.Problem, "why", err)
+	}
+	a, err := p.emit(ctx, c)
+	if err != nil {
+		return nil, err
+	}
+	origin := "default"
+	if p.Tuning == TuningExact {
+		origin = "tuned"
+	}
+	if err := p.store.PutArtifact(req, a, origin); err != nil {
+		slog.Warn("artifact not kept", "problem", c.Problem, "why", err)
+	}
+	return a, nil
+}
+
+func (p *Plan) emit(ctx context.Context, c kernel.Choice) (*kernel.Artifact, error) {
+	s, err := p.suite(ctx)
+	if err != nil {
+		return nil, err
+	}
+	a, err := s.Emit(ctx, c)
+	if err != nil {
+		return nil, fmt.Errorf("emit %s: %w", c.Problem, err)
+	}
+	return a, nil
+}

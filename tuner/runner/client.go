@@ -1,0 +1,323 @@
+package runner
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"os/exec"
+	"runtime"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/tilewright/tilewright/engine/model"
+	"github.com/tilewright/tilewright/kernel"
+	"github.com/tilewright/tilewright/tuner/wire"
+)
+
+// Planner answers what a runner asks while it loads: layouts, configurations, artifacts.
+type Planner interface {
+	Layout(ctx context.Context, c model.Class) (kernel.Layout, error)
+	Choice(ctx context.Context, p kernel.Problem) (kernel.Choice, error)
+	Artifact(ctx context.Context, c kernel.Choice) (*kernel.Artifact, error)
+}
+
+// Crash is the death of a runner: a fault of a candidate, a kill, a hang.
+type Crash struct {
+	Job    string
+	Reason string // signal, exit status, or "timeout"
+	Stderr string // its first lines
+}
+
+func (c *Crash) Error() string {
+	s := fmt.Sprintf("runner died during %s: %s", c.Job, c.Reason)
+	if c.Stderr != "" {
+		s += ": " + c.Stderr
+	}
+	return s
+}
+
+// Runner is a runner process. It does one job at a time and is not safe for concurrent use.
+type Runner struct {
+	cmd     *exec.Cmd
+	conn    net.Conn
+	planner Planner
+	stderr  *head
+	exited  chan struct{}
+	waitErr error
+	sent    map[string]bool // artifacts that it has
+	id      wire.Receipt    // pid, start, exe of the process that was started
+	dead    error
+}
+
+// Start runs this executable again as a runner. The process dies with this one.
+func Start(ctx context.Context, p Planner) (*Runner, error) {
+	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return nil, fmt.Errorf("runner: %w", err)
+	}
+	ours, theirs := os.NewFile(uintptr(fds[0]), "runner"), os.NewFile(uintptr(fds[1]), "runner")
+	defer theirs.Close()
+	conn, err := net.FileConn(ours)
+	ours.Close()
+	if err != nil {
+		return nil, fmt.Errorf("runner: %w", err)
+	}
+	r := &Runner{conn: conn, planner: p, stderr: &head{}, exited: make(chan struct{}), sent: map[string]bool{}}
+	r.cmd = exec.Command("/proc/self/exe")
+	r.cmd.Args = []string{os.Args[0], "(runner)"}
+	r.cmd.Env = append(os.Environ(), EnvServe+"=1")
+	r.cmd.ExtraFiles = []*os.File{theirs}
+	r.cmd.Stderr = r.stderr
+	r.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
+	if err := startLocked(r.cmd); err != nil {
+		conn.Close()
+		return nil, fmt.Errorf("runner: %w", err)
+	}
+	go func() {
+		r.waitErr = r.cmd.Wait()
+		close(r.exited)
+	}()
+	r.id.PID = r.cmd.Process.Pid
+	if r.id.Start, err = startTime(r.id.PID); err == nil {
+		r.id.Exe, err = exeDigest()
+	}
+	if err != nil {
+		r.Close()
+		return nil, fmt.Errorf("runner: %w", err)
+	}
+	return r, nil
+}
+
+// starter runs on one locked thread for the life of the program: Pdeathsig fires when the thread
+// that started a child ends, so that thread must not end early.
+var starter = sync.OnceValue(func() chan func() {
+	c := make(chan func())
+	go func() {
+		runtime.LockOSThread()
+		for f := range c {
+			f()
+		}
+	}()
+	return c
+})
+
+func startLocked(cmd *exec.Cmd) error {
+	done := make(chan error)
+	starter() <- func() { done <- cmd.Start() }
+	return <-done
+}
+
+// Close ends the process.
+func (r *Runner) Close() {
+	r.conn.Close()
+	select {
+	case <-r.exited:
+	case <-time.After(2 * time.Second):
+		r.kill()
+		<-r.exited
+	}
+}
+
+func (r *Runner) kill() { _ = syscall.Kill(-r.cmd.Process.Pid, syscall.SIGKILL) }
+
+// Load loads a model.
+func (r *Runner) Load(ctx context.Context, l Load) (Loaded, error) {
+	return call[Loaded](ctx, r, opLoad, l, 10*time.Minute, nil)
+}
+
+// Step runs an in-situ step; artifacts maps the ids that the plans name. The receipt says what ran.
+func (r *Runner) Step(ctx context.Context, st Step, artifacts map[string]*kernel.Artifact, rec *wire.Receipt) (StepTimes, error) {
+	st.Artifacts = map[string]kernel.Artifact{}
+	for _, p := range st.Plans {
+		for _, id := range p.Artifacts {
+			if a := artifacts[id]; a != nil && !r.sent[id] {
+				st.Artifacts[id] = *a
+			}
+		}
+	}
+	out, err := call[StepTimes](ctx, r, opStep, st, 2*time.Minute, rec)
+	if err == nil {
+		for id := range st.Artifacts {
+			r.sent[id] = true
+		}
+	}
+	return out, err
+}
+
+// Repack changes the layout of layers.
+func (r *Runner) Repack(ctx context.Context, p Repack) error {
+	_, err := call[struct{}](ctx, r, opRepack, p, 2*time.Minute, nil)
+	return err
+}
+
+// Bench runs a workload.
+func (r *Runner) Bench(ctx context.Context, b Bench, rec *wire.Receipt) (Benched, error) {
+	return call[Benched](ctx, r, opBench, b, 10*time.Minute, rec)
+}
+
+// Probe checks one artifact against the oracle.
+func (r *Runner) Probe(ctx context.Context, a *kernel.Artifact) error {
+	_, err := call[struct{}](ctx, r, opProbe, a, 20*time.Second, nil)
+	return err
+}
+
+// call sends a job, answers what the runner asks meanwhile, and returns its result. A reply of
+// another process or with another nonce is refused.
+func call[Out any](ctx context.Context, r *Runner, op string, in any, limit time.Duration, rec *wire.Receipt) (Out, error) {
+	var out Out
+	if r.dead != nil {
+		return out, r.dead
+	}
+	body, err := json.Marshal(in)
+	if err != nil {
+		return out, fmt.Errorf("runner: %w", err)
+	}
+	req := wire.Request{Nonce: wire.NewNonce(), Op: op, Body: body}
+	rep, err := r.converse(ctx, req, limit)
+	if err != nil {
+		return out, err
+	}
+	if err := r.check(req, rep); err != nil {
+		return out, err
+	}
+	if rec != nil {
+		*rec = rep.Receipt
+	}
+	if rep.Error != "" {
+		return out, fmt.Errorf("runner: %s: %s", op, rep.Error)
+	}
+	return out, json.Unmarshal(rep.Body, &out)
+}
+
+// ErrImpostor is wrapped when a reply does not come from the process that was asked.
+var ErrImpostor = errors.New("reply is not from the runner that was asked")
+
+func (r *Runner) check(req wire.Request, rep *wire.Reply) error {
+	got := rep.Receipt
+	switch {
+	case rep.Nonce != req.Nonce || got.Nonce != req.Nonce:
+		return fmt.Errorf("%w: another nonce", ErrImpostor)
+	case got.PID != r.id.PID || got.Start != r.id.Start:
+		return fmt.Errorf("%w: process %d started at %d, expected %d at %d", ErrImpostor, got.PID, got.Start, r.id.PID, r.id.Start)
+	case got.Exe != r.id.Exe:
+		return fmt.Errorf("%w: executable %.12s, expected %.12s", ErrImpostor, got.Exe, r.id.Exe)
+	}
+	return nil
+}
+
+func (r *Runner) converse(ctx context.Context, req wire.Request, limit time.Duration) (*wire.Reply, error) {
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	stop := context.AfterFunc(ctx, r.kill)
+	defer stop()
+	err := wire.Write(r.conn, req)
+	for err == nil {
+		var m wire.Message
+		if err = wire.Read(r.conn, &m); err != nil {
+			break
+		}
+		switch {
+		case m.Reply != nil:
+			return m.Reply, nil
+		case m.Ask != nil:
+			err = wire.Write(r.conn, r.answer(ctx, *m.Ask))
+		default:
+			err = fmt.Errorf("%w: neither ask nor reply", wire.ErrFrame)
+		}
+	}
+	r.kill() // whatever went wrong, the conversation cannot go on
+	<-r.exited
+	r.dead = r.autopsy(ctx, req.Op)
+	return nil, r.dead
+}
+
+// autopsy says why the process ended. The caller's own cancellation is not a crash.
+func (r *Runner) autopsy(ctx context.Context, job string) error {
+	if errors.Is(ctx.Err(), context.Canceled) {
+		return ctx.Err()
+	}
+	c := &Crash{Job: job, Reason: "exited", Stderr: r.stderr.first()}
+	if ctx.Err() != nil {
+		c.Reason = "timeout"
+	} else if r.waitErr != nil {
+		c.Reason = r.waitErr.Error()
+	}
+	// The Go runtime turns a fault in generated code into a message and status 2.
+	for _, sig := range []string{"SIGILL", "SIGSEGV", "SIGBUS", "SIGFPE", "SIGTRAP"} {
+		if strings.Contains(c.Stderr, sig) {
+			c.Reason = sig
+		}
+	}
+	return c
+}
+
+func (r *Runner) answer(ctx context.Context, a wire.Ask) wire.Answer {
+	v, err := r.lookUp(ctx, a)
+	if err != nil {
+		return wire.Answer{Error: err.Error(), Unsupported: errors.Is(err, kernel.ErrUnsupported)}
+	}
+	body, err := json.Marshal(v)
+	if err != nil {
+		return wire.Answer{Error: err.Error()}
+	}
+	return wire.Answer{Body: body}
+}
+
+func (r *Runner) lookUp(ctx context.Context, a wire.Ask) (any, error) {
+	switch a.Op {
+	case askLayout:
+		var c model.Class
+		if err := json.Unmarshal(a.Body, &c); err != nil {
+			return nil, err
+		}
+		return r.planner.Layout(ctx, c)
+	case askChoice:
+		var p kernel.Problem
+		if err := json.Unmarshal(a.Body, &p); err != nil {
+			return nil, err
+		}
+		c, err := r.planner.Choice(ctx, p)
+		if err != nil {
+			return nil, err
+		}
+		art, err := r.planner.Artifact(ctx, c)
+		if err != nil {
+			return nil, err
+		}
+		return Planned{c, *art}, nil
+	}
+	return nil, fmt.Errorf("unknown question %q", a.Op)
+}
+
+// head keeps the first part of a stream.
+type head struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+const headBytes = 4096
+
+func (h *head) Write(p []byte) (int, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.b.Write(p[:min(len(p), headBytes-h.b.Len())])
+	return len(p), nil
+}
+
+func (h *head) first() string {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	lines := strings.SplitN(h.b.String(), "\n", 4)
+	return strings.TrimSpace(strings.Join(lines[:min(3, len(lines))], " | "))
+}
+
+var _ io.Writer = (*head)(nil)
