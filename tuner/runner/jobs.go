@@ -10,12 +10,11 @@ import (
 
 // Ops of the conversation.
 const (
-	opLoad     = "load"
-	opStep     = "step"
-	opRepack   = "repack"
-	opBench    = "bench"
-	opCeilings = "ceilings"
-	opProbe    = "probe"
+	opLoad   = "load"
+	opStep   = "step"
+	opRepack = "repack"
+	opBench  = "bench"
+	opProbe  = "probe"
 
 	askLayout = "layout"
 	askChoice = "choice"

@@ -124,8 +124,6 @@ func (s *server) do(ctx context.Context, req wire.Request) (any, error) {
 		return run(ctx, req.Body, s.repack)
 	case opBench:
 		return run(ctx, req.Body, s.bench)
-	case opCeilings:
-		return s.e.Ceilings(ctx, s)
 	case opProbe:
 		return run(ctx, req.Body, func(_ context.Context, a kernel.Artifact) (struct{}, error) {
 			return struct{}{}, s.deps.Probe(&a)
