@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"sort"
+	"strconv"
 	"strings"
 )
 
@@ -101,13 +102,11 @@ func (k Constraint) eval(c Config) int64 {
 	for _, term := range k.Terms {
 		prod := int64(1)
 		for _, name := range term {
-			if v, ok := c[name]; ok {
-				prod *= v
-				continue
+			v, ok := c[name]
+			if !ok {
+				v, _ = strconv.ParseInt(name, 10, 64)
 			}
-			var lit int64
-			fmt.Sscanf(name, "%d", &lit)
-			prod *= lit
+			prod *= v
 		}
 		sum += prod
 	}
@@ -134,8 +133,7 @@ func (s Space) Validate() error {
 	for _, k := range s.Constraints {
 		for _, term := range k.Terms {
 			for _, n := range term {
-				var lit int64
-				if _, err := fmt.Sscanf(n, "%d", &lit); err != nil && !seen[n] {
+				if _, err := strconv.ParseInt(n, 10, 64); err != nil && !seen[n] {
 					return fmt.Errorf("kernel: space: constraint %q names unknown parameter %q", k.Doc, n)
 				}
 			}
