@@ -149,23 +149,29 @@ func (e *Emitter) times(c amd64.Reg, n int, body func()) {
 	e.Jcc(amd64.CcNE, top)
 }
 
-// fold combines all lanes of v with op; every lane of Low(v) holds the result.
-func (e *Emitter) fold(op amd64.Inst, v amd64.Vec) amd64.Vec {
-	t := e.Vec()
-	if v.L == 2 {
-		e.Op(amd64.VEXTRACTF64X4, Half(t), v, 1)
-		v, t = Half(v), Half(t)
-		e.Op(op, v, v, t)
+// fold combines all lanes of each vector with op; every lane of its lowest 128 bits holds the
+// result. The vectors' instructions are interleaved, as in all functions here that take several: a
+// chain of dependent instructions fills the scheduler of an out-of-order core long before the next
+// chain is in sight.
+func (e *Emitter) fold(op amd64.Inst, v ...amd64.Vec) {
+	t := e.Vecs(len(v))
+	each := func(f func(v, t amd64.Vec)) {
+		for i := range v {
+			f(v[i], t[i])
+		}
 	}
-	e.Op(e.pick(amd64.VEXTRACTF128, amd64.VEXTRACTF32X4), Low(t), v, 1)
-	v, t = Low(v), Low(t)
-	e.Op(op, v, v, t)
+	if v[0].L == 2 {
+		each(func(v, t amd64.Vec) { e.Op(amd64.VEXTRACTF64X4, Half(t), v, 1) })
+		each(func(v, t amd64.Vec) { e.Op(op, Half(v), Half(v), Half(t)) })
+	}
+	extract := e.pick(amd64.VEXTRACTF128, amd64.VEXTRACTF32X4)
+	each(func(v, t amd64.Vec) { e.Op(extract, Low(t), amd64.Y(int(v.N)), 1) })
+	each(func(v, t amd64.Vec) { e.Op(op, Low(v), Low(v), Low(t)) })
 	for _, swap := range []int{0x4e, 0xb1} {
-		e.Op(amd64.VPERMILPS, t, v, swap)
-		e.Op(op, v, v, t)
+		each(func(v, t amd64.Vec) { e.Op(amd64.VPERMILPS, Low(t), Low(v), swap) })
+		each(func(v, t amd64.Vec) { e.Op(op, Low(v), Low(v), Low(t)) })
 	}
-	e.Release(t)
-	return v
+	e.Release(t...)
 }
 
 // spread copies lane 0 of s to every lane of a full vector of the same number.

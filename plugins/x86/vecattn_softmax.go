@@ -136,7 +136,8 @@ func (a *attn) rowMax() amd64.Vec {
 	}
 	a.Release(m[1:]...)
 	a.Release(s)
-	return a.fold(amd64.VMAXPS, m[0])
+	a.fold(amd64.VMAXPS, m[0])
+	return Low(m[0])
 }
 
 // newMax updates the row's running maximum with top, which becomes the finite number to subtract
@@ -173,7 +174,9 @@ func (a *attn) weights(top, factor amd64.Vec) {
 		for i, v := range x {
 			a.LoadV(v, a.half(i))
 			a.Op(amd64.VSUBPS, v, v, full)
-			a.exp(v)
+		}
+		a.exp(x...)
+		for i, v := range x {
 			a.StoreV(a.half(i), v)
 			a.Op(amd64.VADDPS, sum, sum, v)
 		}
@@ -181,8 +184,8 @@ func (a *attn) weights(top, factor amd64.Vec) {
 	a.Release(x...)
 	a.arg(sums, unsafe.Offsetof(args.Sum))
 	at := amd64.MX(sums, row, 4, 0)
-	s := a.fold(amd64.VADDPS, sum)
-	a.Op(amd64.VFMADD231SS, s, factor, at)
-	a.Op(amd64.VMOVSSS, at, s)
+	a.fold(amd64.VADDPS, sum)
+	a.Op(amd64.VFMADD231SS, Low(sum), factor, at)
+	a.Op(amd64.VMOVSSS, at, Low(sum))
 	a.Release(sum)
 }

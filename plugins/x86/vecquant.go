@@ -23,11 +23,9 @@ const (
 	qCount = amd64.R11
 )
 
-// quantTemps is the number of vector registers that a group needs beside the values held.
-const quantTemps = 6
-
-// quantSpace has one parameter, for integer arithmetics: how much of a group stays in registers
-// between the search for its maximum and the rounding; the rest is made twice.
+// quantSpace has parameters for integer arithmetics alone: how much of a group stays in registers
+// between the search for its maximum and the rounding (the rest is made twice), and how many groups
+// are interleaved.
 func quantSpace(isa ISA, p kernel.Problem) (kernel.Space, error) {
 	if err := checkQuant(p); err != nil {
 		return kernel.Space{}, err
@@ -37,15 +35,27 @@ func quantSpace(isa ISA, p kernel.Problem) (kernel.Space, error) {
 		return s, nil
 	}
 	all := p.Act.Group / isa.Lanes
-	held := min(all, isa.Regs-quantTemps)
-	if held < all {
-		held -= 2 * isa.Halves() // what is not held needs a run of registers, and whole runs are
-		held -= held % isa.Halves()
+	held := int64(all)
+	if all > isa.Regs-6 {
+		held = int64(isa.Regs - 10) // what is made twice needs registers then
 	}
-	s.Params = []kernel.Param{{
-		Name: "hold", Doc: "vectors of a group kept in registers between its maximum and its rounding",
-		Values: []int64{0, int64(held)}, Default: int64(held),
-	}}
+	budget := int64(isa.Regs - 1 - gateTemps)
+	// A gate costs more than an interleave saves; a norm does not.
+	hold, groups := held, int64(4)
+	for groups > 1 && (hold+1)*groups > budget {
+		if p.Pre == kernel.PreGLU {
+			groups /= 2
+		} else {
+			hold = 0
+		}
+	}
+	s.Params = []kernel.Param{
+		{Name: "hold", Doc: "vectors of a group kept in registers between its maximum and its rounding",
+			Values: []int64{0, held}, Default: hold},
+		{Name: "groups", Doc: "groups that are interleaved", Values: []int64{1, 2, 4}, Default: groups},
+	}
+	s.Constraints = []kernel.Constraint{{Doc: "the groups must fit the vector registers",
+		Terms: [][]string{{"hold", "groups"}, {"groups"}}, Max: budget}}
 	return s, nil
 }
 
@@ -97,7 +107,7 @@ func emitQuant(isa ISA, p kernel.Problem, c kernel.Config) (Code, error) {
 	if p.Act.Arith == kernel.F32 {
 		q.floats()
 	} else {
-		q.times(qCount, p.K/p.Act.Group, func() { q.group(int(c["hold"])) })
+		q.integers(int(c["hold"]), int(c["groups"]))
 	}
 	q.Ret()
 	return finish(q.Emitter, kernel.Exec{})
@@ -156,7 +166,8 @@ func (q *quant) norm() {
 // inverseRMS turns a vector of partial sums of squares of n elements into 1/sqrt(sum/n + eps) in
 // every lane; RAX points at eps, t is a temporary.
 func (e *Emitter) inverseRMS(sum amd64.Vec, n int, t amd64.Vec) amd64.Vec {
-	s, one := e.fold(amd64.VADDPS, sum), Low(t)
+	s, one := Low(sum), Low(t)
+	e.fold(amd64.VADDPS, sum)
 	e.Op(amd64.VDIVSS, s, s, e.sf(float32(n)))
 	e.Op(amd64.VADDSS, s, s, amd64.M(amd64.RAX, 0))
 	e.Op(amd64.VSQRTSS, s, s, s)
@@ -165,17 +176,25 @@ func (e *Emitter) inverseRMS(sum amd64.Vec, n int, t amd64.Vec) amd64.Vec {
 	return e.spread(s)
 }
 
-// value loads what is to be packed: the run of floats at element at of the current group, after
-// the fused step.
-func (q *quant) value(d amd64.Vec, at int, p part) {
-	q.loadPart(d, amd64.M(qX, 4*at), p)
+// value makes what is to be packed: consecutive runs of floats from element at of the current group
+// on, after the fused step. Only a single run may be shorter than a vector.
+func (q *quant) value(at int, p part, d ...amd64.Vec) {
+	off := func(i int) int { return 4 * (at + i*q.ISA.Lanes) }
+	for i, v := range d {
+		q.loadPart(v, amd64.M(qX, off(i)), p)
+	}
+	weight := qW
 	switch q.p.Pre {
-	case kernel.PreNorm, kernel.PreAddNorm:
-		q.Op(amd64.VMULPS, d, d, q.rms)
-		q.opPart(amd64.VMULPS, d, d, amd64.M(qW, 4*at), p)
+	case kernel.PreNone:
+		return
 	case kernel.PreGLU:
-		q.gate(q.p.Gate, d)
-		q.opPart(amd64.VMULPS, d, d, amd64.M(qY, 4*at), p)
+		q.gate(q.p.Gate, d...)
+		weight = qY
+	default:
+		q.each(amd64.VMULPS, d, d, q.rms)
+	}
+	for i, v := range d {
+		q.opPart(amd64.VMULPS, v, v, amd64.M(weight, off(i)), p)
 	}
 }
 

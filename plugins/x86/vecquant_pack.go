@@ -7,74 +7,124 @@ import (
 	"github.com/tilewright/tilewright/kernel/asm/amd64"
 )
 
-// group emits one group of an integer arithmetic: s = amax/QMax, codes x*(QMax/amax) rounded to
-// nearest even, s, the sum of the codes. The first hold vectors stay in registers, others are made
-// twice.
-func (q *quant) group(hold int) {
-	amax, vals, t := q.Vec(), q.Vecs(hold), q.Vec()
-	q.Zero(amax)
-	for i := range q.p.Act.Group / q.ISA.Lanes {
-		v := t
-		if i < hold {
-			v = vals[i]
-		}
-		q.value(v, i*q.ISA.Lanes, q.whole())
-		// Magnitudes order as integers do, and a NaN is above infinity.
-		q.And(t, v, q.k32(math.MaxInt32))
-		q.Op(amd64.VPMAXSD, amax, amax, t)
+// integers emits an integer arithmetic: for each group s = amax/QMax, codes x*(QMax/amax) rounded to
+// nearest even, s and the sum of the codes.
+func (q *quant) integers(hold, groups int) {
+	n := q.p.K / q.p.Act.Group
+	if n >= groups {
+		q.times(qCount, n/groups, func() { q.groups(hold, groups) })
+	}
+	if n%groups > 0 {
+		q.groups(hold, n%groups)
+	}
+}
+
+// groups emits n interleaved groups. The first hold vectors of each stay in registers.
+func (q *quant) groups(hold, n int) {
+	inv, vals, t := q.Vecs(n), q.matrix(n, hold), q.Vec()
+	size := q.p.Act.Group
+	for g, amax := range inv {
+		q.Zero(amax)
+		q.batches(hold, size/q.ISA.Lanes, vals[g], t, func(at int, v []amd64.Vec) {
+			q.value(g*size+at, q.whole(), v...)
+			for _, v := range v {
+				// Magnitudes order as integers do, and a NaN is above infinity.
+				q.And(t, v, q.k32(math.MaxInt32))
+				q.Op(amd64.VPMAXSD, amax, amax, t)
+			}
+		})
 	}
 	q.Release(t)
-	inv := q.scale(amax)
-	q.codes(vals, inv)
-	q.Release(inv)
-	q.advance(q.p.Act.Group)
-	q.AddI(qScale, q.step())
-	q.AddI(qSum, q.step())
+	q.scales(inv)
+	sum := q.Vecs(n)
+	for g := range n {
+		q.codes(g*size, vals[g], inv[g], sum[g])
+	}
+	q.fold(amd64.VPADDD, sum...)
+	for g, s := range sum {
+		q.Op(amd64.VMOVDS, amd64.M(qSum, g*q.step()), Low(s))
+	}
+	q.Release(sum...)
+	q.Release(inv...)
+	q.releaseMatrix(vals)
+	q.advance(n * size)
+	q.AddI(qScale, n*q.step())
+	q.AddI(qSum, n*q.step())
 }
 
-// scale stores the group's scale and returns its inverse in every lane, in the register of amax.
-// Both are 0 where the scale would be subnormal.
-func (q *quant) scale(amax amd64.Vec) amd64.Vec {
-	top := q.fold(amd64.VPMAXSD, amax)
-	s, t := Low(q.Vec()), Low(q.Vec())
+// batches goes through n vectors of a group: those held as many at a time as there are registers
+// for, the others one at a time in t.
+func (q *quant) batches(hold, n int, vals []amd64.Vec, t amd64.Vec, f func(at int, v []amd64.Vec)) {
+	width := hold
+	if q.p.Pre == kernel.PreGLU {
+		width = max(1, min(4, q.Free()/gateTemps))
+	}
+	for i := 0; i < hold; i += width {
+		f(i*q.ISA.Lanes, vals[i:min(i+width, hold)])
+	}
+	for i := hold; i < n; i++ {
+		f(i*q.ISA.Lanes, []amd64.Vec{t})
+	}
+}
+
+// scales turns the lanes' largest magnitudes of each group into the inverse of its scale, in every
+// lane, and stores the scale. Both are 0 where the scale would be subnormal.
+func (q *quant) scales(amax []amd64.Vec) {
+	q.fold(amd64.VPMAXSD, amax...)
 	qmax := q.sf(float32(q.p.Act.Arith.QMax()))
-	q.Op(amd64.VDIVSS, s, top, qmax)
-	q.Op(amd64.VMOVSS, t, qmax)
-	q.Op(amd64.VDIVSS, top, t, top)
-	const notLess = 0x15 // or unordered: a NaN stays
-	if q.ISA.EVEX {
-		q.fillF(t, 0x1p-126)
-		q.Op(amd64.VCMPPS, amd64.KReg(1), s, t, notLess)
-		q.Op(amd64.VMOVAPS, s, s, amd64.KReg(1), amd64.ZeroMask)
-		q.Op(amd64.VMOVAPS, top, top, amd64.KReg(1), amd64.ZeroMask)
-	} else {
+	s, t := q.Vecs(len(amax)), q.Vecs(len(amax))
+	for g, a := range amax {
+		q.Op(amd64.VDIVSS, Low(s[g]), Low(a), qmax)
+	}
+	for g, a := range amax {
+		q.Op(amd64.VMOVSS, Low(t[g]), qmax)
+		q.Op(amd64.VDIVSS, Low(a), Low(t[g]), Low(a))
+	}
+	for g, a := range amax {
+		q.flush(Low(s[g]), Low(a), Low(t[g]))
+		q.Op(amd64.VMOVSSS, amd64.M(qScale, g*q.step()), Low(s[g]))
+	}
+	for _, a := range amax {
+		q.spread(a)
+	}
+	q.Release(s...)
+	q.Release(t...)
+}
+
+// flush clears a scale below the smallest normal float, and its inverse. A NaN stays.
+func (q *quant) flush(s, inv, t amd64.Vec) {
+	const notLess = 0x15 // or unordered
+	if !q.ISA.EVEX {
 		q.Op(amd64.VCMPPS, t, s, q.kf(0x1p-126), notLess)
 		q.And(s, s, t)
-		q.And(top, top, t)
+		q.And(inv, inv, t)
+		return
 	}
-	q.Op(amd64.VMOVSSS, amd64.M(qScale, 0), s)
-	q.Release(s, t)
-	return q.spread(top)
+	k := amd64.KReg(2)
+	q.Op(amd64.VCMPPS, k, s, q.kf(0x1p-126), notLess)
+	q.Op(amd64.VMOVAPS, s, s, k, amd64.ZeroMask)
+	q.Op(amd64.VMOVAPS, inv, inv, k, amd64.ZeroMask)
 }
 
-// codes rounds, packs and stores the values of a group, 16 at a time; vals are those held.
-func (q *quant) codes(vals []amd64.Vec, inv amd64.Vec) {
-	sum := q.Vec()
+// codes rounds, packs and stores the group at element first, 16 values at a time, and adds up its
+// codes; vals are the values held.
+func (q *quant) codes(first int, vals []amd64.Vec, inv, sum amd64.Vec) {
 	q.Zero(sum)
-	var again []amd64.Vec
 	h := q.ISA.Halves()
+	var again []amd64.Vec
+	if len(vals) < q.p.Act.Group/q.ISA.Lanes {
+		again = q.Vecs(h)
+	}
 	for at := 0; at < q.p.Act.Group; at += 16 {
-		var run []amd64.Vec
+		run := again
 		if i := at / q.ISA.Lanes; i < len(vals) {
 			run = vals[i : i+h]
+		} else if q.p.Pre == kernel.PreGLU && q.Free() < h*gateTemps {
+			for i := range run {
+				q.value(first+at+i*q.ISA.Lanes, q.whole(), run[i])
+			}
 		} else {
-			if again == nil {
-				again = q.Vecs(h)
-			}
-			run = again
-			for i, v := range run {
-				q.value(v, at+i*q.ISA.Lanes, q.whole())
-			}
+			q.value(first+at, q.whole(), run...)
 		}
 		for _, v := range run {
 			q.Op(amd64.VMULPS, v, v, inv)
@@ -82,12 +132,9 @@ func (q *quant) codes(vals []amd64.Vec, inv amd64.Vec) {
 			q.Op(amd64.VPADDD, sum, sum, v)
 		}
 		bytes := q.p.Act.Arith.Bytes()
-		q.storeDwords(at*bytes/4, q.pack(run), 4*bytes)
+		q.storeDwords((first+at)*bytes/4, q.pack(run), 4*bytes)
 	}
-	q.Release(vals...)
 	q.Release(again...)
-	q.Op(amd64.VMOVDS, amd64.M(qSum, 0), q.fold(amd64.VPADDD, sum))
-	q.Release(sum)
 }
 
 // pack turns 16 codes of 32 bits into the dwords of the arithmetic, in the first register of run.
@@ -159,7 +206,7 @@ func (q *quant) floatChunk(n int) {
 	sum, v := q.Vec(), q.Vec()
 	q.Zero(sum)
 	q.runs(n, func(at int, p part) {
-		q.value(v, at, p)
+		q.value(at, p, v)
 		if q.p.Act.Group > 0 {
 			q.Op(amd64.VADDPS, sum, sum, v)
 		}
@@ -170,7 +217,8 @@ func (q *quant) floatChunk(n int) {
 		}
 	})
 	if q.p.Act.Group > 0 {
-		q.Op(amd64.VMOVSSS, amd64.M(qSum, 0), q.fold(amd64.VADDPS, sum))
+		q.fold(amd64.VADDPS, sum)
+		q.Op(amd64.VMOVSSS, amd64.M(qSum, 0), Low(sum))
 		q.AddI(qSum, q.step())
 	}
 	q.Release(sum, v)
