@@ -7,7 +7,7 @@ import (
 )
 
 // attnMaxRows bounds the query rows of one OpAttn; each row tile is unrolled code.
-const attnMaxRows = 32
+const attnMaxRows = 64
 
 // attnSpace declares the tiles of OpAttn. A tile has accumulators for rows x columns; what it needs
 // beside them is at most their square root, hence the two budgets.
@@ -61,13 +61,14 @@ func checkAttn(p kernel.Problem) error {
 	return nil
 }
 
-// rowTiles lists the row tiles of m rows: at most six of them, none larger than 12 rows.
+// rowTiles lists the row tiles of m rows: of 1 to 12 rows, and not so many that their code would be
+// long.
 func rowTiles(m int) []int64 {
 	var out []int64
 	last := 0
 	for r := 1; r <= min(m, 12); r++ {
 		tiles := (m + r - 1) / r
-		if size := (m + tiles - 1) / tiles; tiles <= 6 && size == r && size != last {
+		if size := (m + tiles - 1) / tiles; tiles <= max(6, (m+3)/4) && size == r && size != last {
 			out = append(out, int64(r))
 			last = size
 		}

@@ -1,0 +1,36 @@
+package x86
+
+import (
+	"context"
+	"testing"
+
+	"github.com/tilewright/tilewright/kernel"
+	"github.com/tilewright/tilewright/kernel/jit"
+	"github.com/tilewright/tilewright/kernel/ref/kerneltest"
+)
+
+// TestVecOps runs the default configuration of every problem of the common harness.
+func TestVecOps(t *testing.T) {
+	problems := append(kerneltest.QuantProblems(), kerneltest.RopeProblems()...)
+	problems = append(problems, kerneltest.AttnProblems()...)
+	problems = append(problems, kernel.Problem{Op: kernel.OpScale})
+	eachISA(t, func(t *testing.T, isa ISA) {
+		b := Backend{ISA: isa, ID: kernel.BackendID{Name: isa.Name}}
+		for _, p := range problems {
+			s, err := b.Space(context.Background(), isa.Features, p)
+			if err != nil {
+				t.Fatal(err)
+			}
+			art, err := b.Emit(context.Background(), isa.Features, p, s.Default())
+			if err != nil {
+				t.Fatal(err)
+			}
+			code, err := jit.Map(art.Code)
+			if err != nil {
+				t.Fatal(err)
+			}
+			kerneltest.Test(t, &kerneltest.Heap{}, kerneltest.Funcs{kernel.EntryMain: code.Call}, art)
+			code.Free()
+		}
+	})
+}
