@@ -225,15 +225,21 @@ func (l *linearKernel) floats(lay kernel.Layout) func(a *kernel.LinearArgs, pane
 
 // dotFloats sums in eight chains, which bounds both latency and rounding error.
 func dotFloats(x, y []float32) float32 {
-	var s [8]float32
+	var s0, s1, s2, s3, s4, s5, s6, s7 float32
 	for len(x) >= 8 && len(y) >= 8 {
-		for i := range s {
-			s[i] += x[i] * y[i]
-		}
+		a, b := x[:8:8], y[:8:8]
+		s0 += a[0] * b[0]
+		s1 += a[1] * b[1]
+		s2 += a[2] * b[2]
+		s3 += a[3] * b[3]
+		s4 += a[4] * b[4]
+		s5 += a[5] * b[5]
+		s6 += a[6] * b[6]
+		s7 += a[7] * b[7]
 		x, y = x[8:], y[8:]
 	}
 	for i, v := range x {
-		s[i%8] += v * y[i]
+		s0 += v * y[i]
 	}
-	return (s[0] + s[4]) + (s[1] + s[5]) + ((s[2] + s[6]) + (s[3] + s[7]))
+	return (s0 + s4) + (s1 + s5) + ((s2 + s6) + (s3 + s7))
 }

@@ -78,16 +78,24 @@ func groupRow8(dst []float32, src []byte, step int, s, m float32) {
 	}
 }
 
+// floatRow reads plain floats: one or two to a dword.
 func floatRow(dst []float32, f kernel.Format, src []byte, step int) {
-	if f.Bits == 32 {
+	switch {
+	case f.Bits == 32:
 		for k := range dst {
 			dst[k] = math.Float32frombits(binary.LittleEndian.Uint32(src[k*step:]))
 		}
-		return
-	}
-	for k := 0; k+1 < len(dst); k += 2 {
-		v := binary.LittleEndian.Uint32(src[k/2*step:])
-		dst[k] = ScaleToF32(f.Scale, uint16(v))
-		dst[k+1] = ScaleToF32(f.Scale, uint16(v>>16))
+	case f.Scale == kernel.ScaleBF16:
+		for i := 0; len(dst) >= 2; i += step {
+			v := binary.LittleEndian.Uint32(src[i:])
+			dst[0], dst[1] = BF16ToF32(uint16(v)), BF16ToF32(uint16(v>>16))
+			dst = dst[2:]
+		}
+	default:
+		for i := 0; len(dst) >= 2; i += step {
+			v := binary.LittleEndian.Uint32(src[i:])
+			dst[0], dst[1] = F16ToF32(uint16(v)), F16ToF32(uint16(v>>16))
+			dst = dst[2:]
+		}
 	}
 }

@@ -64,7 +64,7 @@ func TestPlantedFaults(t *testing.T) {
 		"quant: the other GELU":        {glu, other(gelu)},
 		"quant: int8 codes for int16":  {quant16, other(quant)},
 		"rope: half of the rotation":   {rope, other(unrotated)},
-		"rope: stores one too many":    {rope, ropeFault(func(a *kernel.RopeArgs) { a.Heads++ })},
+		"rope: stores one too far":     {rope, ropeFault(func(a *kernel.RopeArgs) { a.Out = unsafe.Add(a.Out, 2) })},
 		"rope: ignores the bias":       {rope, ropeFault(func(a *kernel.RopeArgs) { a.Bias = nil })},
 		"rope: ignores the scale":      {rope, ropeFault(func(a *kernel.RopeArgs) { one := float32(1); a.Scale = unsafe.Pointer(&one) })},
 		"attn: one block short":        {attn, attnFault(func(a *kernel.AttnArgs) { a.Blocks-- })},
