@@ -19,9 +19,10 @@ type linearKernel struct {
 	arith  kernel.Arith
 	k      int
 	mr, nr int
-	groups int // per row; 0 for float weights
-	quads  bool
-	words  int // activation words of a pair of weight dwords and one row
+	groups int  // per row; 0 for float weights
+	quads  bool // four lanes to a word, else two
+	words  int  // activation words of a pair of weight dwords and one row
+	dots   func(dot *[MaxMR]int64, w []uint32, acts []uint64, nr, mr int)
 }
 
 func linear(p kernel.Problem, mr int) kernel.Func {
@@ -30,9 +31,13 @@ func linear(p kernel.Problem, mr int) kernel.Func {
 		l.groups = p.K / p.Format.Group
 	}
 	l.quads = p.Arith == kernel.A8 && p.Format.Bits == 4
-	l.words = 32 / p.Format.Bits
-	if l.quads {
-		l.words = 4
+	switch {
+	case l.quads:
+		l.words, l.dots = 4, dotQuads
+	case p.Format.Bits == 4:
+		l.words, l.dots = 8, dotPairs4
+	default:
+		l.words, l.dots = 4, dotPairs8
 	}
 	pb, sb := p.Layout.PanelBytes(p.Format, p.K), p.Layout.ScaleBytes(p.Format, p.K)
 	run := l.integers
@@ -76,27 +81,23 @@ func (l *linearKernel) group(out [][]float32, g int, w []uint32, s []uint16, act
 		per *= 2
 	}
 	s = s[g*per:][:per]
-	for c := range l.nr {
+	f, bias, mr, nr, dots := l.f, int64(l.f.Bias), l.mr, l.nr, l.dots
+	for c := range nr {
 		var dot [MaxMR]int64
-		switch {
-		case l.quads:
-			dotQuads(&dot, w[c:], acts, l.nr, l.mr)
-		case l.f.Bits == 4:
-			dotPairs4(&dot, w[c:], acts, l.nr, l.mr)
-		default:
-			dotPairs8(&dot, w[c:], acts, l.nr, l.mr)
-		}
-		scale, offset := ScaleToF32(l.f.Scale, s[c]), float32(0)
-		if l.f.Offset {
-			offset = ScaleToF32(l.f.Scale, s[l.nr+c])
+		dots(&dot, w[c:], acts, nr, mr)
+		scale, offset := ScaleToF32(f.Scale, s[c]), float32(0)
+		if f.Offset {
+			offset = ScaleToF32(f.Scale, s[nr+c])
 		}
 		for r, o := range out {
 			sum := int64(sums[r])
-			o[c] += as[r] * (scale*float32(dot[r]-int64(l.f.Bias)*sum) + offset*float32(sum))
+			o[c] += as[r] * (scale*float32(dot[r]-bias*sum) + offset*float32(sum))
 		}
 	}
 }
 
+// The dots add to dot[r] the dot products of one channel, whose dwords are nr apart, with mr rows.
+//
 // dotQuads: 4-bit codes, int8 activations, four lanes of 16 bits. Two dwords of a channel hold 16
 // codes, four words of four; a lane of their sum stays below 4*4*15*127 < 2^15.
 func dotQuads(dot *[MaxMR]int64, w []uint32, acts []uint64, nr, mr int) {
