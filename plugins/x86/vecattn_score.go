@@ -76,7 +76,7 @@ func (a *attn) scoreTile(first, rows, blocks int, fetch bool) {
 		}
 		if fetch {
 			for at := 0; at < blocks*unroll*rowBytes; at += 64 {
-				a.Prefetch(1, amd64.M(amd64.R15, at))
+				a.Prefetch(2, amd64.M(amd64.R15, at))
 			}
 			a.AddI(amd64.R15, blocks*unroll*rowBytes)
 		}

@@ -76,7 +76,7 @@ func rowTiles(m int) []int64 {
 	return out
 }
 
-// valueTiles lists the widths of a value tile: those that leave no mostly empty last chunk.
+// valueTiles lists the widths of a value tile.
 func valueTiles(isa ISA, dim int) []int64 {
 	n := (dim + isa.Lanes - 1) / isa.Lanes
 	var out []int64
@@ -88,16 +88,19 @@ func valueTiles(isa ISA, dim int) []int64 {
 	return out
 }
 
-// attnDefaults fills the registers: few rows get wide tiles that keep several sums in flight.
+// attnDefaults fills the registers: few rows get several sums in flight and wide value tiles. Values
+// come from memory when few rows share them, else from the cache.
 func attnDefaults(isa ISA, p kernel.Problem) kernel.Config {
-	budget := isa.accumulators()
-	want := 4
+	budget, most := isa.accumulators(), int64(4)
 	if isa.EVEX {
-		want = 8
+		most = 12 // a conversion costs as much as one of its rows
 	}
-	c := kernel.Config{"rows": 1, "qblocks": 1, "qsplit": 1, "vcols": 1, "step": 4, "prefetch": 1}
-	for _, r := range rowTiles(p.M) {
-		if c["rows"] == 1 || r <= int64(want) {
+	c := kernel.Config{"qblocks": 1, "qsplit": 1, "step": 8, "prefetch": 0}
+	if p.M <= 8 {
+		c["prefetch"] = 1
+	}
+	for i, r := range rowTiles(p.M) {
+		if i == 0 || r <= most {
 			c["rows"] = r
 		}
 	}
@@ -111,9 +114,11 @@ func attnDefaults(isa ISA, p kernel.Problem) kernel.Config {
 	if c["qsplit"] == 1 && tile*2 <= budget {
 		c["qblocks"] = 2
 	}
+	n := (p.Dim + isa.Lanes - 1) / isa.Lanes
+	chunks := func(w int64) int { return (n + int(w) - 1) / int(w) }
+	c["vcols"] = 1
 	for _, w := range valueTiles(isa, p.Dim) {
-		n := (p.Dim + isa.Lanes - 1) / isa.Lanes
-		if rows*int(w) <= budget && (n%int(w) == 0 || c["vcols"] == 1) {
+		if rows*int(w) <= budget && chunks(w) < chunks(c["vcols"]) {
 			c["vcols"] = w
 		}
 	}
