@@ -97,7 +97,7 @@ func attnDefaults(isa ISA, p kernel.Problem) kernel.Config {
 	}
 	c := kernel.Config{"qblocks": 1, "qsplit": 1, "step": 8, "prefetch": 0}
 	if p.M <= 8 {
-		c["prefetch"] = 1
+		c["step"], c["prefetch"] = 4, 1
 	}
 	for i, r := range rowTiles(p.M) {
 		if i == 0 || r <= most {
