@@ -1,0 +1,251 @@
+package x86
+
+import (
+	"fmt"
+	"math/bits"
+
+	"github.com/tilewright/tilewright/kernel"
+	"github.com/tilewright/tilewright/kernel/asm/amd64"
+)
+
+func init() {
+	generators[kernel.OpLinear] = generator{space: linearSpace, emit: emitLinear}
+}
+
+// tile is a configuration of OpLinear resolved against its problem: what one entry computes.
+type tile struct {
+	p   kernel.Problem
+	isa ISA
+
+	mr      int  // rows
+	streams int  // panels walked at once
+	cols    int  // columns of a panel computed at once; the rest follow in further passes
+	ku      int  // k of one iteration of the inner loop
+	rows    bool // operand order: rows outside, expanded weights kept; else weights outside
+	hi      bool // own accumulators for nibble planes left in place
+	fmem    bool // float accumulators in the output tile, else in registers
+	panel   bool // weights are the panel that unpack made
+	pf      int  // prefetch distance in bytes, 0 for none
+	hint    uint8
+}
+
+func newTile(isa ISA, p kernel.Problem, c kernel.Config) tile {
+	at := func(name string, absent int) int {
+		if v, ok := c[name]; ok {
+			return int(v)
+		}
+		return absent
+	}
+	return tile{p: p, isa: isa,
+		mr: at(parMR, 1), streams: at(parStreams, 1), cols: at(parCols, p.Layout.Cols), ku: at(parKU, 0),
+		rows: at(parOrder, 0) == 1, hi: at(parHi, 0) == 1, fmem: at(parFMem, 0) == 1, panel: at(parPanel, 0) == 1,
+		pf: at(parPrefetch, 0), hint: uint8(at(parHint, 1))}
+}
+
+func (t tile) codec() codec { return codecOf(t.p.Format, t.p.Arith, t.panel) }
+
+// grouped reports whether scales are applied group by group: not for floats nor dequantised panels.
+func (t tile) grouped() bool {
+	return !t.p.Format.IsFloat() && !(t.panel && t.p.Arith == kernel.F32)
+}
+
+// span is the number of k between two applications of scales.
+func (t tile) span() int {
+	if t.grouped() {
+		return t.p.Format.Group
+	}
+	return t.p.K
+}
+
+// vecs is the number of vectors of the columns computed at once.
+func (t tile) vecs() int { return t.cols * t.streams * t.isa.Halves() }
+
+// dot is how products are accumulated.
+type dot int
+
+const (
+	dotVNNI   dot = iota // one instruction accumulates to int32
+	dotFMA               // f32
+	dotNibble            // AVX2 A8, codes up to 15: int16 sums of 8 products, then widened
+	dotByte              // AVX2 A8, 8-bit codes: |w| times a with the sign of w
+	dotWord              // AVX2 A16
+)
+
+func (t tile) dot() dot {
+	switch {
+	case t.p.Arith == kernel.F32:
+		return dotFMA
+	case t.isa.EVEX:
+		return dotVNNI
+	case t.p.Arith == kernel.A16:
+		return dotWord
+	case t.p.Format.Bits == 4:
+		return dotNibble
+	}
+	return dotByte
+}
+
+// nibbleK is the k that int16 sums hold: 8 products of pairs, 8*2*15*127 < 32768, of 4 k each.
+const nibbleK = 32
+
+// wide reports whether int16 sums are added to int32 accumulators within a group.
+func (t tile) wide() bool { return t.dot() == dotNibble && t.p.Format.Group > nibbleK }
+
+// narrow reports whether a group ends with its only int16 sums.
+func (t tile) narrow() bool { return t.dot() == dotNibble && !t.wide() }
+
+// runBytes is the size of one step of all columns of a panel; panelBytes of a panel as main reads it.
+func (t tile) runBytes() int   { return 64 * t.p.Layout.Cols }
+func (t tile) panelBytes() int { return t.p.K / t.codec().runK() * t.runBytes() }
+
+// scaleStep is the size of a panel's scales of one group, scalePanel of a panel.
+func (t tile) scaleStep() int { return t.p.Layout.ScaleBytes(t.p.Format, t.p.Format.Group) }
+
+func (t tile) scalePanel() int { return t.p.Layout.ScaleBytes(t.p.Format, t.p.K) }
+
+// linear emits one entry.
+type linear struct {
+	*Emitter
+	tile
+	c codec
+
+	acc, acc16, hiAcc []amd64.Vec // [row][vec] of one pass
+	facc              []amd64.Vec // [row][pass][vec]
+	w, v, wabs, b     []amd64.Vec // raw, expanded weights; absolute values; activations
+	t                 amd64.Vec
+	work              []amd64.Vec // all of the above four: free at the end of a group
+
+	mask, maskHi, ones, sign, bias any // constants: a register or, when there are none left, memory
+	halves                         [2]any
+}
+
+// General registers of an entry. RDI keeps the argument block.
+const (
+	rW, rS, rA, rSum, rScale = amd64.RSI, amd64.RDX, amd64.R8, amd64.R9, amd64.R10
+	rOut, rLDC, rPanels      = amd64.R12, amd64.R13, amd64.RBX
+	rGroups, rInner          = amd64.RAX, amd64.RCX
+	rLDC3, rOut5, rOut10     = amd64.R15, amd64.R11, amd64.R14 // 3*LDC; rows 5 and 10 of Out
+)
+
+func newLinear(t tile) *linear {
+	l := &linear{Emitter: NewEmitter(t.isa), tile: t, c: t.codec()}
+	n := t.mr * t.vecs()
+	l.acc = l.Vecs(n)
+	l.acc16 = l.acc
+	if t.wide() {
+		l.acc16 = l.Vecs(n)
+	}
+	if t.hi {
+		l.hiAcc = l.Vecs(n)
+	}
+	if t.grouped() && !t.fmem {
+		l.facc = l.Vecs(n * t.p.Layout.Cols / t.cols)
+	}
+	l.operands()
+	l.constants()
+	return l
+}
+
+// operands allocates the registers that hold operands of multiply-accumulates.
+func (l *linear) operands() {
+	nw := 1
+	if l.rows {
+		nw = l.vecs()
+		l.b = l.Vecs(1)
+	} else {
+		if !l.isa.EVEX {
+			l.b = l.Vecs(l.mr * l.c.planes)
+		}
+		l.w = l.Vecs(1)
+	}
+	l.v = l.w
+	if l.rows || l.c.planes > 1 {
+		l.v = l.Vecs(nw)
+	}
+	if l.dot() == dotByte {
+		l.wabs = l.Vecs(nw)
+	}
+	if !l.isa.EVEX && l.dot() != dotFMA {
+		l.t = l.Vec()
+		l.work = append(l.work, l.t)
+	}
+	l.work = append(l.work, l.b...)
+	l.work = append(l.work, l.w...)
+	if &l.v[0] != &first(l.w)[0] {
+		l.work = append(l.work, l.v...)
+	}
+	l.work = append(l.work, l.wabs...)
+	for len(l.work) < l.groupRegs() {
+		l.work = append(l.work, l.Vec())
+	}
+}
+
+// groupRegs is how many registers the end of a group needs: the scale, the offset and a row's value.
+func (t tile) groupRegs() int {
+	switch {
+	case !t.grouped():
+		return 1
+	case t.p.Format.Offset:
+		return 3
+	}
+	return 2
+}
+
+func first(v []amd64.Vec) []amd64.Vec {
+	if len(v) == 0 {
+		return make([]amd64.Vec, 1)
+	}
+	return v
+}
+
+// constants places the constants that the tile uses, in registers while there are any.
+func (l *linear) constants() {
+	at := func(use bool, bits uint32) any {
+		switch {
+		case !use:
+			return nil
+		case l.Free() > 0:
+			v := l.Vec()
+			l.fill(v, bits)
+			return v
+		}
+		return l.k32(bits)
+	}
+	mask := uint32(0)
+	switch b, arith := l.c.bits, l.p.Arith; {
+	case b == 4 && arith == kernel.A8:
+		mask = 0x0f0f0f0f
+	case b == 4 && arith == kernel.A16:
+		mask = 0x000f000f
+	case b == 4:
+		mask = 0xf
+	case b == 8 && arith == kernel.A16:
+		mask = 0x00ff00ff
+	case b == 8 && arith == kernel.F32:
+		mask = 0xff
+	case b == 16 && arith == kernel.F32 && l.p.Format.Scale == kernel.ScaleBF16:
+		mask = 0xffff0000
+	}
+	l.mask = at(mask != 0, mask)
+	l.maskHi = at(l.hi, mask<<4)
+	l.ones = at(l.dot() == dotNibble || l.dot() == dotByte, 0x00010001)
+	l.sign = at(l.dot() == dotByte, 0x80808080)
+	l.bias = at(l.dot() == dotFMA && l.grouped() && l.p.Format.Bias != 0, floatBits(-l.p.Format.Bias))
+	if l.c.bits == 16 && l.p.Arith == kernel.F32 && !l.isa.EVEX {
+		for i := range l.halves {
+			lo := uint32(0x05040100 + 0x02020202*i)
+			hi := uint32(0x0d0c0908 + 0x02020202*i)
+			l.halves[i] = l.words(lo, hi, 0, 0, lo, hi, 0, 0)
+		}
+	}
+}
+
+// generate emits an entry: for all panels, for all groups, for all passes of columns.
+func (l *linear) generate() ([]byte, error) {
+	l.Load(rW, l.argument(kernel.LinearArgs{}, "W"))
+	return l.Code()
+}
+
+func emitLinear(isa ISA, p kernel.Problem, c kernel.Config) (Code, error) {
+	return Code{}, fmt.Errorf("%d", bits.Len(1))
+}
