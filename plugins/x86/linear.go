@@ -1,16 +1,11 @@
 package x86
 
 import (
-	"fmt"
-	"math/bits"
+	"math"
 
 	"github.com/tilewright/tilewright/kernel"
 	"github.com/tilewright/tilewright/kernel/asm/amd64"
 )
-
-func init() {
-	generators[kernel.OpLinear] = generator{space: linearSpace, emit: emitLinear}
-}
 
 // tile is a configuration of OpLinear resolved against its problem: what one entry computes.
 type tile struct {
@@ -94,6 +89,25 @@ func (t tile) wide() bool { return t.dot() == dotNibble && t.p.Format.Group > ni
 // narrow reports whether a group ends with its only int16 sums.
 func (t tile) narrow() bool { return t.dot() == dotNibble && !t.wide() }
 
+// sumCoef is what a group's accumulator owes for each unit of the sum of its activations: -Bias,
+// but for signed weights, which are 128 less than the codes.
+func (t tile) sumCoef() int {
+	switch {
+	case !t.grouped():
+		return 0
+	case t.dot() == dotByte:
+		return 128 - t.p.Format.Bias
+	}
+	return -t.p.Format.Bias
+}
+
+func (t tile) coefBits() uint32 {
+	if t.p.Arith == kernel.F32 {
+		return math.Float32bits(float32(t.sumCoef()))
+	}
+	return uint32(int32(t.sumCoef()))
+}
+
 // runBytes is the size of one step of all columns of a panel; panelBytes of a panel as main reads it.
 func (t tile) runBytes() int   { return 64 * t.p.Layout.Cols }
 func (t tile) panelBytes() int { return t.p.K / t.codec().runK() * t.runBytes() }
@@ -115,16 +129,16 @@ type linear struct {
 	t                 amd64.Vec
 	work              []amd64.Vec // all of the above four: free at the end of a group
 
-	mask, maskHi, ones, sign, bias any // constants: a register or, when there are none left, memory
+	mask, maskHi, ones, sign, coef any // constants: a register or, when there are none left, memory
 	halves                         [2]any
 }
 
 // General registers of an entry. RDI keeps the argument block.
 const (
-	rW, rS, rA, rSum, rScale = amd64.RSI, amd64.RDX, amd64.R8, amd64.R9, amd64.R10
-	rOut, rLDC, rPanels      = amd64.R12, amd64.R13, amd64.RBX
-	rGroups, rInner          = amd64.RAX, amd64.RCX
-	rLDC3, rOut5, rOut10     = amd64.R15, amd64.R11, amd64.R14 // 3*LDC; rows 5 and 10 of Out
+	regW, regS, regA, regSum, regScale = amd64.RSI, amd64.RDX, amd64.R8, amd64.R9, amd64.R10
+	regOut, regLDC, regPanels          = amd64.R12, amd64.R13, amd64.RBX
+	regGroups, regInner                = amd64.RAX, amd64.RCX
+	regLDC3, regOut5, regOut10         = amd64.R15, amd64.R11, amd64.R14 // 3*LDC; rows 5 and 10 of Out
 )
 
 func newLinear(t tile) *linear {
@@ -170,11 +184,11 @@ func (l *linear) operands() {
 		l.work = append(l.work, l.t)
 	}
 	l.work = append(l.work, l.b...)
-	l.work = append(l.work, l.w...)
-	if &l.v[0] != &first(l.w)[0] {
-		l.work = append(l.work, l.v...)
-	}
+	l.work = append(l.work, l.v...)
 	l.work = append(l.work, l.wabs...)
+	if !l.rows && l.c.planes > 1 {
+		l.work = append(l.work, l.w...)
+	}
 	for len(l.work) < l.groupRegs() {
 		l.work = append(l.work, l.Vec())
 	}
@@ -191,26 +205,29 @@ func (t tile) groupRegs() int {
 	return 2
 }
 
-func first(v []amd64.Vec) []amd64.Vec {
-	if len(v) == 0 {
-		return make([]amd64.Vec, 1)
-	}
-	return v
-}
-
 // constants places the constants that the tile uses, in registers while there are any.
 func (l *linear) constants() {
-	at := func(use bool, bits uint32) any {
-		switch {
-		case !use:
-			return nil
-		case l.Free() > 0:
-			v := l.Vec()
-			l.fill(v, bits)
-			return v
-		}
-		return l.k32(bits)
+	l.masks()
+	d := l.dot()
+	l.ones = l.constant(d == dotNibble || d == dotByte, 0x00010001)
+	l.sign = l.constant(d == dotByte, 0x80808080)
+	l.coef = l.constant(l.sumCoef() != 0, l.coefBits())
+}
+
+func (l *linear) constant(use bool, bits uint32) any {
+	switch {
+	case !use:
+		return nil
+	case l.Free() > 0:
+		v := l.Vec()
+		l.fill(v, bits)
+		return v
 	}
+	return l.k32(bits)
+}
+
+// masks places what the codec needs.
+func (l *linear) masks() {
 	mask := uint32(0)
 	switch b, arith := l.c.bits, l.p.Arith; {
 	case b == 4 && arith == kernel.A8:
@@ -226,26 +243,12 @@ func (l *linear) constants() {
 	case b == 16 && arith == kernel.F32 && l.p.Format.Scale == kernel.ScaleBF16:
 		mask = 0xffff0000
 	}
-	l.mask = at(mask != 0, mask)
-	l.maskHi = at(l.hi, mask<<4)
-	l.ones = at(l.dot() == dotNibble || l.dot() == dotByte, 0x00010001)
-	l.sign = at(l.dot() == dotByte, 0x80808080)
-	l.bias = at(l.dot() == dotFMA && l.grouped() && l.p.Format.Bias != 0, floatBits(-l.p.Format.Bias))
-	if l.c.bits == 16 && l.p.Arith == kernel.F32 && !l.isa.EVEX {
-		for i := range l.halves {
-			lo := uint32(0x05040100 + 0x02020202*i)
-			hi := uint32(0x0d0c0908 + 0x02020202*i)
+	l.mask = l.constant(mask != 0, mask)
+	l.maskHi = l.constant(l.hi, mask<<4)
+	if b := l.c.bits; b == 16 && l.p.Arith == kernel.F32 && !l.isa.EVEX {
+		for i := range uint32(2) {
+			lo, hi := 0x05040100+0x02020202*i, 0x0d0c0908+0x02020202*i
 			l.halves[i] = l.words(lo, hi, 0, 0, lo, hi, 0, 0)
 		}
 	}
-}
-
-// generate emits an entry: for all panels, for all groups, for all passes of columns.
-func (l *linear) generate() ([]byte, error) {
-	l.Load(rW, l.argument(kernel.LinearArgs{}, "W"))
-	return l.Code()
-}
-
-func emitLinear(isa ISA, p kernel.Problem, c kernel.Config) (Code, error) {
-	return Code{}, fmt.Errorf("%d", bits.Len(1))
 }

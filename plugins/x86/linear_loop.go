@@ -1,0 +1,223 @@
+package x86
+
+import (
+	"unsafe"
+
+	"github.com/tilewright/tilewright/kernel"
+	"github.com/tilewright/tilewright/kernel/asm/amd64"
+)
+
+// generate emits an entry: for all panels, for all groups, for all passes over columns, for all k.
+func (l *linear) generate() ([]byte, error) {
+	var args kernel.LinearArgs
+	l.arg(regW, unsafe.Offsetof(args.W))
+	l.arg(regS, unsafe.Offsetof(args.S))
+	l.arg(regOut, unsafe.Offsetof(args.Out))
+	l.arg(regLDC, unsafe.Offsetof(args.LDC))
+	l.arg(regPanels, unsafe.Offsetof(args.Panels))
+	if l.mr > 3 {
+		l.Lea(regLDC3, amd64.MX(regLDC, regLDC, 2, 0))
+	}
+	l.Align(32)
+	panel := l.Here()
+	l.arg(regA, unsafe.Offsetof(args.A))
+	l.arg(regSum, unsafe.Offsetof(args.ASum))
+	l.arg(regScale, unsafe.Offsetof(args.AScale))
+	l.rowBases()
+	l.clearTile()
+	if l.grouped() {
+		l.MovI(regGroups, int64(l.p.K/l.span()))
+		l.Align(32)
+		group := l.Here()
+		l.passes()
+		l.AddI(regS, l.scaleStep())
+		l.AddI(regSum, 4*l.mr)
+		l.AddI(regScale, 4*l.mr)
+		l.Dec(regGroups)
+		l.Jcc(amd64.CcNE, group)
+	} else {
+		l.passes()
+	}
+	l.storeTile()
+	if l.streams > 1 {
+		l.AddI(regW, (l.streams-1)*l.panelBytes())
+		l.AddI(regS, (l.streams-1)*l.scalePanel())
+	}
+	l.AddI(regOut, l.streams*l.p.Layout.NR()*4)
+	l.SubI(regPanels, l.streams)
+	l.Jcc(amd64.CcNE, panel)
+	l.Ret()
+	return l.Code()
+}
+
+// passes runs one group, some columns at a time; each pass but the last goes back to its start.
+func (l *linear) passes() {
+	n := l.p.Layout.Cols / l.cols
+	for pass := range n {
+		l.clearAcc()
+		l.inner(pass)
+		if l.grouped() {
+			l.endGroup(pass)
+		} else {
+			l.storePass(pass)
+		}
+		if pass < n-1 {
+			l.SubI(regW, l.span()/l.c.runK()*l.runBytes())
+			l.SubI(regA, l.span()*l.p.Arith.Bytes()*l.mr)
+		}
+	}
+}
+
+// inner accumulates the products of one span of k.
+func (l *linear) inner(pass int) {
+	iters := l.span() / l.ku
+	var top amd64.Label
+	if iters > 1 {
+		l.MovI(regInner, int64(iters))
+		l.Align(32)
+		top = l.Here()
+	}
+	for r := range l.ku / l.c.runK() {
+		if l.rows {
+			l.runByRows(r, pass)
+		} else {
+			l.runByWeights(r, pass)
+		}
+		if l.wide() && (r+1)*l.c.runK()%nibbleK == 0 {
+			l.widen()
+		}
+	}
+	l.AddI(regW, l.ku/l.c.runK()*l.runBytes())
+	l.AddI(regA, l.ku*l.p.Arith.Bytes()*l.mr)
+	if iters > 1 {
+		l.Dec(regInner)
+		l.Jcc(amd64.CcNE, top)
+	}
+}
+
+// runByWeights takes one vector of weights after the other; the run's activations are operands in
+// memory, or in registers where there is no embedded broadcast.
+func (l *linear) runByWeights(r, pass int) {
+	if !l.isa.EVEX {
+		for i, b := range l.b {
+			l.broadcast(b, l.activation(r, i/l.mr, i%l.mr))
+		}
+	}
+	for i := range l.vecs() {
+		l.LoadV(l.w[0], l.weights(r, pass, i))
+		l.prefetch(r, pass, i)
+		for p := range l.c.planes {
+			v := l.expand(0, l.w[0], p)
+			for m := range l.mr {
+				var act any = l.activation(r, p, m).Bcast()
+				if !l.isa.EVEX {
+					act = l.b[p*l.mr+m]
+				}
+				l.madd(m, i, r, p, v, act)
+			}
+		}
+	}
+}
+
+// runByRows keeps the weights of a plane in registers and takes one row after the other.
+func (l *linear) runByRows(r, pass int) {
+	for p := range l.c.planes {
+		for i := range l.vecs() {
+			l.expand(i, l.weights(r, pass, i), p)
+			if p == 0 {
+				l.prefetch(r, pass, i)
+			}
+		}
+		for m := range l.mr {
+			l.broadcast(l.b[0], l.activation(r, p, m))
+			for i := range l.vecs() {
+				l.madd(m, i, r, p, l.v[i], l.b[0])
+			}
+		}
+	}
+}
+
+// expand makes operand i of plane p.
+func (l *linear) expand(i int, src any, p int) amd64.Vec {
+	v := l.v[i]
+	l.c.expand(l, v, src, p)
+	if l.dot() == dotByte {
+		l.Xor(v, v, l.sign)
+		l.Op(amd64.VPABSB, l.wabs[i], v)
+	}
+	return v
+}
+
+// madd adds weights v (vector i, run r, plane p) times activations of row m.
+func (l *linear) madd(m, i, r, p int, v amd64.Vec, act any) {
+	at := m*l.vecs() + i
+	acc := l.acc[at]
+	if l.hi && p%2 == 1 {
+		acc = l.hiAcc[at]
+	}
+	switch l.dot() {
+	case dotFMA:
+		l.Op(amd64.VFMADD231PS, acc, v, act)
+	case dotVNNI:
+		in := amd64.VPDPBUSD
+		if l.p.Arith == kernel.A16 {
+			in = amd64.VPDPWSSD
+		}
+		l.Op(in, acc, v, act)
+	case dotWord:
+		l.Op(amd64.VPMADDWD, l.t, v, act)
+		l.Op(amd64.VPADDD, acc, acc, l.t)
+	case dotNibble:
+		if p == 0 && r*l.c.runK()%nibbleK == 0 { // begins a sum
+			l.Op(amd64.VPMADDUBSW, l.acc16[at], v, act)
+			return
+		}
+		l.Op(amd64.VPMADDUBSW, l.t, v, act)
+		l.Op(amd64.VPADDW, l.acc16[at], l.acc16[at], l.t)
+	case dotByte:
+		l.Op(amd64.VPSIGNB, l.t, act, v)
+		l.Op(amd64.VPMADDUBSW, l.t, l.wabs[i%len(l.wabs)], l.t)
+		l.Op(amd64.VPMADDWD, l.t, l.t, l.ones)
+		l.Op(amd64.VPADDD, acc, acc, l.t)
+	}
+}
+
+// widen adds the int16 sums to the int32 accumulators.
+func (l *linear) widen() {
+	for i, s := range l.acc16 {
+		l.Op(amd64.VPMADDWD, s, s, l.ones)
+		l.Op(amd64.VPADDD, l.acc[i], l.acc[i], s)
+	}
+}
+
+// weights locates vector i of run r of the iteration, activation the dword of plane p and row m.
+func (l *linear) weights(r, pass, i int) amd64.Mem {
+	s, c, h := l.place(pass, i)
+	return amd64.M(regW, s*l.panelBytes()+r*l.runBytes()+c*64+h*l.isa.Bytes())
+}
+
+func (l *linear) activation(r, p, m int) amd64.Mem {
+	start := r / l.c.period * l.c.period * l.c.planes
+	return amd64.M(regA, ((start+l.c.step(r%l.c.period, p))*l.mr+m)*4)
+}
+
+// place is the stream, the column of the panel and the half of vector i of a pass.
+func (l *linear) place(pass, i int) (stream, col, half int) {
+	h := l.isa.Halves()
+	return i / h / l.cols, pass*l.cols + i/h%l.cols, i % h
+}
+
+func (l *linear) prefetch(r, pass, i int) {
+	if m := l.weights(r, pass, i); l.pf > 0 && i%l.isa.Halves() == 0 {
+		l.Prefetch(l.hint, m.Add(l.pf))
+	}
+}
+
+// broadcast fills v with one dword of memory.
+func (l *linear) broadcast(v amd64.Vec, m amd64.Mem) {
+	if l.p.Arith == kernel.F32 {
+		l.Op(amd64.VBROADCASTSS, v, m)
+		return
+	}
+	l.Op(amd64.VPBROADCASTD, v, m)
+}
