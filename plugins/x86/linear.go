@@ -24,6 +24,7 @@ type tile struct {
 	hint    uint8
 }
 
+// newTile reads a configuration; parameters with a single value are not in it.
 func newTile(isa ISA, p kernel.Problem, c kernel.Config) tile {
 	at := func(name string, absent int) int {
 		if v, ok := c[name]; ok {
@@ -32,7 +33,7 @@ func newTile(isa ISA, p kernel.Problem, c kernel.Config) tile {
 		return absent
 	}
 	return tile{p: p, isa: isa,
-		mr: at(parMR, 1), streams: at(parStreams, 1), cols: at(parCols, p.Layout.Cols), ku: at(parKU, 0),
+		mr: at(parMR, 1), streams: at(parStreams, 1), cols: at(parCols, p.Layout.Cols), ku: at(parKU, int(unrolls(tile{p: p, isa: isa})[0])),
 		rows: at(parOrder, 0) == 1, hi: at(parHi, 0) == 1, fmem: at(parFMem, 0) == 1, panel: at(parPanel, 0) == 1,
 		pf: at(parPrefetch, 0), hint: uint8(at(parHint, 1))}
 }

@@ -32,11 +32,10 @@ func linearSpace(isa ISA, p kernel.Problem) (kernel.Space, error) {
 		return kernel.Space{}, err
 	}
 	s := newSpace("1")
-	def := linearDefaults(isa, p)
 	t := tile{p: p, isa: isa, mr: 1, streams: 1, cols: 1}
 	integer, many := p.Arith != kernel.F32, p.M > 8
 	add := func(name, doc string, values []int64, names ...string) {
-		s.add(name, doc, values, def[name], names...)
+		s.add(name, doc, values, names...)
 	}
 	add(parMR, "rows of the register tile; callers pad rows to a multiple", rowChoices(isa, p))
 	add(parStreams, "panels walked at once, each a sequential stream", choose(many, []int64{1, 2}, []int64{1, 2, 4, 8}))
@@ -52,7 +51,7 @@ func linearSpace(isa ISA, p kernel.Problem) (kernel.Space, error) {
 	add(parMC, "blocks of rows that meet a block of weights at once; 0 = all", choose(p.M > 64, []int64{0, 4, 16}, []int64{0}))
 	add(parChunk, "blocks of weights that a worker takes at once; 0 = an equal share", []int64{0, 1, 4})
 	linearConstraints(s, t)
-	return s.space()
+	return s.space(linearDefaults(isa, p))
 }
 
 // rowChoices lists tile heights. Decode takes powers of two; more rows, whatever fits the registers.
@@ -174,15 +173,12 @@ func newSpace(version string) *spaceBuilder {
 	return &spaceBuilder{s: kernel.Space{Version: version}, fixed: map[string]int64{}}
 }
 
-func (s *spaceBuilder) add(name, doc string, values []int64, def int64, names ...string) {
-	if !slices.Contains(values, def) {
-		def = values[0]
-	}
+func (s *spaceBuilder) add(name, doc string, values []int64, names ...string) {
 	if len(values) == 1 {
 		s.fixed[name] = values[0]
 		return
 	}
-	s.s.Params = append(s.s.Params, kernel.Param{Name: name, Doc: doc, Values: values, Names: names, Default: def})
+	s.s.Params = append(s.s.Params, kernel.Param{Name: name, Doc: doc, Values: values, Names: names, Default: values[0]})
 }
 
 // sum is a sum of products of parameters.
@@ -219,4 +215,20 @@ func (s *spaceBuilder) limit(doc string, terms sum, most int) {
 	}
 }
 
-func (s *spaceBuilder) space() (kernel.Space, error) { return s.s, s.s.Validate() }
+// space takes as defaults the first of the preferences that the space allows. A preference may name
+// parameters that the space does not have, and leave out others: their first values serve.
+func (s *spaceBuilder) space(preferences []kernel.Config) (kernel.Space, error) {
+	for _, want := range preferences {
+		for i, p := range s.s.Params {
+			if v, ok := want[p.Name]; ok && slices.Contains(p.Values, v) {
+				s.s.Params[i].Default = v
+			} else {
+				s.s.Params[i].Default = p.Values[0]
+			}
+		}
+		if s.s.Check(s.s.Default()) == nil {
+			break
+		}
+	}
+	return s.s, s.s.Validate()
+}
