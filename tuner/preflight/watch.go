@@ -1,0 +1,62 @@
+package preflight
+
+import (
+	"fmt"
+	"time"
+)
+
+// Watch judges blocks of measurements: Begin before, End after.
+type Watch struct {
+	s     Source
+	cpus  []int
+	lim   Limits
+	begin sample
+}
+
+// NewWatch watches the target cores.
+func NewWatch(s Source, cpus []int, lim Limits) *Watch {
+	return &Watch{s: s, cpus: cpus, lim: lim}
+}
+
+// Block says whether something else moved a block's timings. It knows nothing of the arms: blocks
+// are dropped blind to what ran in them.
+type Block struct {
+	Disturbed bool          `json:"disturbed"`
+	Reasons   []string      `json:"reasons,omitempty"`
+	Foreign   float64       `json:"foreign"` // share of the target cores used by others
+	Steal     float64       `json:"steal"`
+	Duration  time.Duration `json:"ns"`
+	Processes []Process     `json:"processes,omitempty"`
+}
+
+// Begin marks the start of a block.
+func (w *Watch) Begin() { w.begin = w.s.take(w.cpus) }
+
+// End judges the block since Begin.
+func (w *Watch) End() Block {
+	a, b := w.begin, w.s.take(w.cpus)
+	blk := Block{Duration: b.mono - a.mono}
+	capacity := time.Duration(len(w.cpus)) * blk.Duration
+	// Time is counted in ticks, of the cores and of the own processes alike: below a few of them a
+	// difference means nothing, however short the block.
+	slack := time.Duration(2*len(w.cpus)+2) * tick
+
+	foreign, own := between(a, b, w.s.Self)
+	var busy, stolen time.Duration
+	for _, id := range w.cpus {
+		busy += b.cpus[id].busy - a.cpus[id].busy
+		stolen += b.cpus[id].steal - a.cpus[id].steal
+	}
+	others := max(0, busy-own)
+	blk.Foreign, blk.Steal = ratio(others, capacity), ratio(stolen, capacity)
+	if blk.Foreign > w.lim.Aggregate && others > slack {
+		blk.Reasons = append(blk.Reasons, fmt.Sprintf("other processes used %.1f%% of the target cores", 100*blk.Foreign))
+	}
+	if blk.Steal > w.lim.Steal && stolen > slack {
+		blk.Reasons = append(blk.Reasons, fmt.Sprintf("the hypervisor took %.1f%%", 100*blk.Steal))
+	}
+	blk.Reasons = append(blk.Reasons, conditions(a, b, w.lim)...)
+	blk.Disturbed = len(blk.Reasons) > 0
+	blk.Processes = busiest(foreign)
+	return blk
+}
