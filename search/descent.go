@@ -86,8 +86,8 @@ func (d *descent) restart() bool {
 	if d.done = len(fresh) == 0; d.done {
 		return false
 	}
-	delete(d.asked, fresh[0].Config.String()) // Ask proposes it as the centre
 	d.center, d.known, d.moved, d.score = d.locate(fresh[0].Config), false, true, math.Inf(-1)
+	delete(d.asked, d.center.key()) // Ask proposes it as the centre
 	d.params = nil
 	return false
 }
@@ -95,11 +95,11 @@ func (d *descent) restart() bool {
 // Tell moves the centre to the best of a batch that beats it.
 func (d *descent) Tell(rs []Result) {
 	d.memory.Tell(rs)
-	if r := d.results[d.config(d.center).String()]; r != nil && r.usable() {
+	if r := d.results[d.center.key()]; r != nil && r.usable() {
 		d.score = r.Score
 	}
 	for _, r := range rs {
-		if m := d.results[r.Config.String()]; m != nil && m.usable() && m.Score > d.score {
+		if m := d.told(r.Config); m != nil && m.usable() && m.Score > d.score {
 			d.center, d.score, d.moved = d.locate(m.Config), m.Score, true
 		}
 	}

@@ -79,7 +79,7 @@ func (h *halving) Tell(rs []Result) {
 	}
 	var next []Result
 	for _, r := range h.rung {
-		if m := h.results[r.Config.String()]; m.usable() {
+		if m := h.told(r.Config); m != nil && m.usable() {
 			next = append(next, *m)
 		}
 	}

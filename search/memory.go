@@ -14,7 +14,7 @@ type memory struct {
 	*grid
 	rng     *rand.Rand
 	blocks  int                // blocks of a first measurement
-	asked   map[string]bool    // proposed at least once, by Config.String
+	asked   map[string]bool    // proposed at least once, by point.key
 	results map[string]*Result // told, merged
 	order   []string           // keys of results, first told first
 }
@@ -35,7 +35,7 @@ func (m *memory) Tell(rs []Result) {
 		if m.space.Check(r.Config) != nil {
 			continue
 		}
-		key := r.Config.String()
+		key := m.locate(r.Config).key()
 		m.asked[key] = true
 		old := m.results[key]
 		switch {
@@ -72,13 +72,15 @@ func (r Result) usable() bool { return r.Failure == "" && r.Blocks > 0 && !math.
 
 // propose appends p to out and marks it as asked, unless it was asked before.
 func (m *memory) propose(p point, out []Candidate) []Candidate {
-	c := m.config(p)
-	if key := c.String(); !m.asked[key] {
+	if key := p.key(); !m.asked[key] {
 		m.asked[key] = true
-		out = append(out, Candidate{c, m.blocks})
+		out = append(out, Candidate{m.config(p), m.blocks})
 	}
 	return out
 }
+
+// told returns what is known of a configuration, nil if nothing is.
+func (m *memory) told(c kernel.Config) *Result { return m.results[m.locate(c).key()] }
 
 // fresh appends up to n unseen members: drawn by sample, and when draws keep repeating, from a scan
 // of the rest, so that none left means none left.

@@ -1,6 +1,7 @@
 package search
 
 import (
+	"encoding/binary"
 	"fmt"
 	"math/rand/v2"
 	"strconv"
@@ -10,6 +11,15 @@ import (
 
 // point is a configuration as indices into the values of each parameter.
 type point []int
+
+// key identifies a point within its space.
+func (p point) key() string {
+	b := make([]byte, 0, 32)
+	for _, v := range p {
+		b = binary.AppendUvarint(b, uint64(v))
+	}
+	return string(b)
+}
 
 // term is a product of parameters: coef times the product of the values of params.
 type term struct {

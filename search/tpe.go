@@ -12,7 +12,8 @@ import (
 // with the greatest likelihood ratio is proposed.
 type tpe struct {
 	*memory
-	limit int
+	limit   int
+	kernels [][][]float64 // [parameter][value index]: weight over the parameter's values
 }
 
 const (
@@ -30,7 +31,15 @@ func NewTPE(s kernel.Space, seed uint64, limit, blocks int) (Strategy, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &tpe{m, limit}, nil
+	t := &tpe{memory: m, limit: limit}
+	for _, par := range s.Params {
+		var ks [][]float64
+		for at := range par.Values {
+			ks = append(ks, parzenKernel(at, len(par.Values)))
+		}
+		t.kernels = append(t.kernels, ks)
+	}
+	return t, nil
 }
 
 func (t *tpe) Name() string { return "tpe" }
@@ -43,12 +52,12 @@ func (t *tpe) Ask(n int) []Candidate {
 	best := t.Best(len(t.order))
 	draw := t.random
 	if len(best) >= tpeStart {
-		good, rest := t.model(best)
+		good, ratio := t.model(best)
 		draw = func() point {
 			if t.rng.Float64() < tpeBlend {
 				return t.random()
 			}
-			return t.draw(good, rest)
+			return t.draw(good, ratio)
 		}
 	} else {
 		n = min(n, max(tpeStart-len(t.asked), 1))
@@ -60,53 +69,59 @@ func (t *tpe) Ask(n int) []Candidate {
 	return out
 }
 
-// model gives the value distribution of every parameter among the good and among the rest.
-func (t *tpe) model(best []Result) (good, rest [][]float64) {
+// model gives, for every value of every parameter, its probability among the good and the log of
+// its likelihood ratio to the rest.
+func (t *tpe) model(best []Result) (good, ratio [][]float64) {
 	k := max(4, int(math.Ceil(tpeGood*float64(len(best)))))
-	return t.parzen(best[:k]), t.parzen(best[k:])
+	good, ratio = t.parzen(best[:k]), t.parzen(best[k:])
+	for i := range ratio {
+		for v := range ratio[i] {
+			ratio[i][v] = math.Log(good[i][v] / ratio[i][v])
+		}
+	}
+	return good, ratio
 }
 
 func (t *tpe) parzen(rs []Result) [][]float64 {
 	out := make([][]float64, len(t.space.Params))
 	for i, par := range t.space.Params {
-		n := len(par.Values)
-		w := make([]float64, n)
+		out[i] = make([]float64, len(par.Values))
+		for v := range out[i] {
+			out[i][v] = tpePrior / float64(len(par.Values))
+		}
+	}
+	for _, r := range rs {
+		for i, at := range t.locate(r.Config) {
+			for v, x := range t.kernels[i][at] {
+				out[i][v] += x
+			}
+		}
+	}
+	for _, w := range out {
 		for v := range w {
-			w[v] = tpePrior / float64(n)
+			w[v] /= tpePrior + float64(len(rs))
 		}
-		for _, r := range rs {
-			addKernel(w, t.locate(r.Config)[i])
-		}
-		total := 0.0
-		for _, x := range w {
-			total += x
-		}
-		for v := range w {
-			w[v] /= total
-		}
-		out[i] = w
 	}
 	return out
 }
 
-// addKernel adds a unit of weight to w, spread around index at by a discrete Gaussian.
-func addKernel(w []float64, at int) {
-	total := 0.0
-	weight := func(v int) float64 {
+// parzenKernel is a unit of weight over n values, spread around index at by a discrete Gaussian.
+func parzenKernel(at, n int) []float64 {
+	w, total := make([]float64, n), 0.0
+	for v := range w {
 		d := float64(v-at) / tpeSpread
-		return math.Exp(-d * d / 2)
+		w[v] = math.Exp(-d * d / 2)
+		total += w[v]
 	}
 	for v := range w {
-		total += weight(v)
+		w[v] /= total
 	}
-	for v := range w {
-		w[v] += weight(v) / total
-	}
+	return w
 }
 
 // draw returns the draw from the good side with the greatest ratio of likelihoods that was not asked
 // yet, nil if none is new.
-func (t *tpe) draw(good, rest [][]float64) point {
+func (t *tpe) draw(good, ratio [][]float64) point {
 	var best point
 	top := math.Inf(-1)
 	for range tpeDraws {
@@ -121,9 +136,9 @@ func (t *tpe) draw(good, rest [][]float64) point {
 		}
 		score := 0.0
 		for i, v := range p {
-			score += math.Log(good[i][v] / rest[i][v])
+			score += ratio[i][v]
 		}
-		if score > top && !t.asked[t.config(p).String()] {
+		if score > top && !t.asked[p.key()] {
 			best, top = p, score
 		}
 	}
