@@ -17,12 +17,14 @@ type tpe struct {
 }
 
 const (
-	tpeStart  = 16   // random members before the model is asked
-	tpeDraws  = 32   // draws from the good side for each proposal
-	tpeGood   = 0.15 // share of the measured that is good
-	tpePrior  = 1.0  // weight of the uniform prior, in configurations
-	tpeSpread = 0.6  // standard deviation of the kernel, in steps of the value list
-	tpeBlend  = 0.1  // share of proposals drawn at random, so that nothing is shut out
+	tpeStart   = 16   // random members before the model is asked
+	tpeDraws   = 32   // draws from the good side for each proposal
+	tpeGood    = 0.15 // share of the measured that is good
+	tpePrior   = 1.0  // weight of the uniform prior, in configurations
+	tpeSpread  = 0.6  // standard deviation of the kernel, in steps of the value list
+	tpeAgain   = 4    // a batch holds one repeat of the best to this many candidates
+	tpeSettled = 8    // blocks after which a configuration is not repeated
+	tpeBlend   = 0.1  // share of proposals drawn at random, so that nothing is shut out
 )
 
 // NewTPE proposes up to limit configurations, the default first.
@@ -46,9 +48,9 @@ func (t *tpe) Name() string { return "tpe" }
 func (t *tpe) Done() bool   { return t.limit <= 0 }
 
 func (t *tpe) Ask(n int) []Candidate {
-	n = min(n, t.limit)
-	var out []Candidate
-	out = t.propose(t.locate(t.space.Default()), out)
+	again := t.again(n / tpeAgain)
+	n = min(n-len(again), t.limit)
+	out := t.propose(t.locate(t.space.Default()), nil)
 	best := t.Best(len(t.order))
 	draw := t.random
 	if len(best) >= tpeStart {
@@ -64,7 +66,19 @@ func (t *tpe) Ask(n int) []Candidate {
 	}
 	out = t.fresh(n-len(out), out, draw)
 	if t.limit -= len(out); len(out) == 0 {
-		t.limit = 0
+		t.limit = 0 // the space is used up
+	}
+	return append(out, again...)
+}
+
+// again proposes up to n of the best once more while they rest on few blocks: what leads after one
+// look leads partly by luck.
+func (t *tpe) again(n int) []Candidate {
+	var out []Candidate
+	for _, r := range t.Best(3 * n) {
+		if len(out) < n && r.Blocks < tpeSettled {
+			out = append(out, Candidate{r.Config, t.blocks})
+		}
 	}
 	return out
 }

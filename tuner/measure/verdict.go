@@ -3,6 +3,7 @@ package measure
 import (
 	"encoding/json"
 	"math"
+	"slices"
 
 	"github.com/tilewright/tilewright/search/stat"
 )
@@ -93,15 +94,17 @@ func (j *Judge) failed(arm string) bool {
 // Choose picks the winner for a metric: among the arms whose verdict is winner, the best by ratio,
 // but those within the tie band of it (log-ratio; the floor serves) count as equal, and of equals
 // the first declared wins. Without one the control stays, and the verdict is that of the best arm.
-func (j *Judge) Choose(metric string, f Floor, margin float64) Verdict {
+// Arms in leaveOut (an A/A twin) are not candidates.
+func (j *Judge) Choose(metric string, f Floor, margin float64, leaveOut ...string) Verdict {
 	best := Verdict{Arm: j.Control(), Metric: metric, Ratio: Ratio{1, 1, 1}, Decision: NoWinner, Why: WhyBudget}
 	var all []Verdict
 	for _, a := range j.arms[1:] {
+		if slices.Contains(leaveOut, a.Name) {
+			continue
+		}
 		v := j.Verdict(metric, a.Name, f, margin)
 		all = append(all, v)
-		switch {
-		case v.Decision == Winner && best.Decision != Winner,
-			v.Decision == best.Decision && (v.Ratio.Median > best.Ratio.Median || best.Arm == j.Control()):
+		if best.Arm == j.Control() || v.outranks(best) {
 			best = v
 		}
 	}
@@ -114,4 +117,16 @@ func (j *Judge) Choose(metric string, f Floor, margin float64) Verdict {
 		}
 	}
 	return best
+}
+
+// outranks reports whether v says more for its arm than w for its own: a winner before the rest, a
+// result before what is none, then the greater ratio.
+func (v Verdict) outranks(w Verdict) bool {
+	if a, b := v.Decision == Winner, w.Decision == Winner; a != b {
+		return a
+	}
+	if a, b := v.Pairs >= stat.MinPairs, w.Pairs >= stat.MinPairs; a != b {
+		return a
+	}
+	return v.Ratio.Median > w.Ratio.Median
 }
