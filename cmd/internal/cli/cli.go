@@ -207,3 +207,21 @@ func Main(root *cobra.Command) int {
 	}
 	return ExitFailed
 }
+
+// NoArgs and ExactArgs are cobra's validators with errors of wrong usage.
+func NoArgs(cmd *cobra.Command, args []string) error {
+	if len(args) > 0 {
+		return Usagef("unexpected argument %q", args[0])
+	}
+	return nil
+}
+
+// ExactArgs wants n arguments.
+func ExactArgs(n int) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, args []string) error {
+		if len(args) != n {
+			return Usagef("want %d argument(s), got %d: %s", n, len(args), cmd.UseLine())
+		}
+		return nil
+	}
+}
