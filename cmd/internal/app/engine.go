@@ -91,8 +91,8 @@ func OpenModel(r runner.Ref) (*model.Model, error) {
 	return engine.Open(r.Path)
 }
 
-// pinned lists the settings that the user fixed and that an arm would otherwise choose.
-func (f *ModelFlags) pinned() map[string]string {
+// Pinned lists the settings that the user fixed and that an arm would otherwise choose.
+func (f *ModelFlags) Pinned() map[string]string {
 	out := map[string]string{}
 	add := func(on bool, name, v string) {
 		if on {
@@ -174,7 +174,7 @@ func Load(ctx context.Context, s *cli.Shared, f *ModelFlags, obs engine.Observer
 }
 
 func (l *Loaded) load(ctx context.Context, s *cli.Shared, f *ModelFlags, ref runner.Ref, obs engine.Observer) (err error) {
-	if l.Host, err = NewHost(f.ISA); err != nil {
+	if l.Host, err = NewHost(ctx, f.ISA); err != nil {
 		return err
 	}
 	if l.Model, err = OpenModel(ref); err != nil {
@@ -191,7 +191,7 @@ func (l *Loaded) load(ctx context.Context, s *cli.Shared, f *ModelFlags, ref run
 		o.Store = s.OpenCache(false)
 		l.onClose(o.Store.Close)
 	}
-	if l.Plan, err = resolve.New(Target(l.Host, b, l.Model, l.Numerics, f.Context, f.pinned()), o); err != nil {
+	if l.Plan, err = resolve.New(Target(l.Host, b, l.Model, l.Numerics, f.Context, f.Pinned()), o); err != nil {
 		return err
 	}
 	knobs := l.Plan.Knobs

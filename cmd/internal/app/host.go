@@ -1,32 +1,61 @@
 package app
 
 import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
 	"github.com/tilewright/tilewright/cache"
-	"github.com/tilewright/tilewright/engine/pool"
+	"github.com/tilewright/tilewright/cmd/internal/cli"
 	"github.com/tilewright/tilewright/kernel"
-	"golang.org/x/sys/cpu"
+	"github.com/tilewright/tilewright/tuner/host"
 )
 
 // Host is this machine as the commands see it.
 type Host struct {
-	Features kernel.Features
-	CPUs     []int // that may be used, one for each core, in order of preference
+	*host.Profile
+	Features kernel.Features // usable, as --isa changed them
+	CPUs     []int           // one for each usable core, no more than the quota grants
 	Key      cache.HostKey
 }
 
-// NewHost interim.
-func NewHost(isa string) (*Host, error) {
-	cpus, err := pool.AllowedCPUs()
+// NewHost profiles this machine. isa adds and removes features: +avx512_bf16,-avx512f.
+func NewHost(ctx context.Context, isa string) (*Host, error) {
+	p, err := host.Read(ctx, host.Live())
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("profile this machine: %w", err)
 	}
-	var names []string
-	for n, ok := range map[string]bool{"avx2": cpu.X86.HasAVX2, "fma": cpu.X86.HasFMA, "f16c": cpu.X86.HasAVX2,
-		"avx512f": cpu.X86.HasAVX512F, "avx512bw": cpu.X86.HasAVX512BW, "avx512vl": cpu.X86.HasAVX512VL, "avx512_vnni": cpu.X86.HasAVX512VNNI} {
-		if ok {
-			names = append(names, n)
+	f := p.Features()
+	for _, w := range strings.FieldsFunc(isa, func(r rune) bool { return r == ',' }) {
+		switch {
+		case len(w) > 1 && w[0] == '+':
+			f = kernel.NewFeatures(append(f, w[1:])...)
+		case len(w) > 1 && w[0] == '-':
+			f = f.Without(w[1:])
+		default:
+			return nil, cli.Usagef("--isa %q: want +FEATURE or -FEATURE, comma separated", w)
 		}
 	}
-	f := kernel.NewFeatures(names...)
-	return &Host{Features: f, CPUs: cpus, Key: cache.HostKey{Features: f}}, nil
+	cpus := p.CPUs()
+	return &Host{Profile: p, Features: f, CPUs: cpus[:min(len(cpus), p.Threads())], Key: hostKey(p, f)}, nil
+}
+
+func hostKey(p *host.Profile, f kernel.Features) cache.HostKey {
+	s := p.Settings
+	var mit []string
+	for _, k := range slices.Sorted(maps.Keys(s.Mitigations)) {
+		mit = append(mit, k+"="+s.Mitigations[k])
+	}
+	quota := "none"
+	if p.Limits.Quota > 0 {
+		quota = fmt.Sprintf("%.2f", p.Limits.Quota)
+	}
+	return cache.HostKey{
+		Arch: p.Arch, CPU: fmt.Sprintf("%s %d %d", p.CPU.Vendor, p.CPU.Family, p.CPU.Model), Features: f,
+		Microcode: s.Microcode, Mitigations: strings.Join(mit, "; "), Kernel: s.Kernel, THP: s.THP, Governor: s.Governor,
+		NUMA: fmt.Sprintf("%d nodes, balancing %s", p.Topology.Nodes, s.NUMABalance), CoreClass: strings.Join(p.Topology.Classes, "+"),
+		Quota: quota, Hostname: p.Hostname,
+	}
 }

@@ -1,0 +1,10 @@
+package main
+
+import (
+	"github.com/spf13/cobra"
+
+	"github.com/tilewright/tilewright/cmd/internal/cli"
+)
+
+// addCommands adds the sub-commands.
+func addCommands(root *cobra.Command, s *cli.Shared) {}

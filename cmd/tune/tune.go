@@ -1,0 +1,252 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/tilewright/tilewright/cmd/internal/app"
+	"github.com/tilewright/tilewright/cmd/internal/cli"
+	"github.com/tilewright/tilewright/engine/model"
+	"github.com/tilewright/tilewright/kernel"
+	"github.com/tilewright/tilewright/tuner/lock"
+	"github.com/tilewright/tilewright/tuner/runner"
+	"github.com/tilewright/tilewright/tuner/session"
+)
+
+// tuneFlags are those of the main job.
+type tuneFlags struct {
+	app.ModelFlags
+	hostProfile bool
+	budget      time.Duration
+	objective   []string
+	weights     []string
+	dryRun      bool
+	allowBusy   bool
+	seed        uint64
+}
+
+// Budgets when none is given.
+const (
+	budgetBare = 150 * time.Second // with compilation apart, under 3 minutes
+	budgetFull = 240 * time.Second // for each arithmetic
+)
+
+func tuneRoot(root *cobra.Command, s *cli.Shared) {
+	f := &tuneFlags{}
+	root.Long = `With --host-profile: profile this machine, tune it on a model, and keep the winners for the engine.
+Without --model or --preset it tunes on the preset ` + model.DefaultPreset + `, which helps every model of the same formats.`
+	fs := root.Flags()
+	fs.BoolVar(&f.hostProfile, "host-profile", false, "profile this machine and tune it: the main job")
+	fs.StringVar(&f.Model, "model", "", "GGUF file to tune for")
+	fs.StringVar(&f.Preset, "preset", "", "published shape with random weights to tune on: "+strings.Join(model.Presets(), ", "))
+	fs.DurationVar(&f.budget, "budget", 0, "wall-clock time (default 150s; 240s for each arithmetic with --model or --preset)")
+	fs.StringSliceVar(&f.weights, "weights", []string{string(model.W4A8)}, "arithmetics to tune: w4a8, w4a16")
+	fs.StringSliceVar(&f.objective, "objective", []string{"decode", "prefill"}, "what to tune for")
+	fs.StringVar(&f.Requant, "requant", "", "as for engine: requantise 4-bit weights to g32, g64 or g128")
+	fs.IntVar(&f.Context, "ctx", 0, "positions of context that the engine will use (default 4096)")
+	fs.IntVarP(&f.Threads, "threads", "t", 0, "threads (default: one for each usable core)")
+	fs.StringVar(&f.ISA, "isa", "", "add or remove CPU features: +avx512_bf16,-avx512f")
+	fs.BoolVar(&f.dryRun, "dry-run", false, "say what would be tuned, and stop")
+	fs.BoolVar(&f.allowBusy, "allow-busy", false, "on a busy or noisy machine, label the results instead of refusing")
+	fs.Uint64Var(&f.seed, "seed", 1, "seed of the search")
+	root.RunE = func(cmd *cobra.Command, _ []string) error {
+		if !f.hostProfile {
+			return cli.Usagef("nothing to do: give --host-profile, or a command")
+		}
+		return tuneHost(cmd, s, f)
+	}
+}
+
+func (f *tuneFlags) check() ([]model.Numerics, error) {
+	if f.Model == "" && f.Preset == "" {
+		f.Preset = model.DefaultPreset
+		if f.budget == 0 {
+			f.budget = budgetBare
+		}
+	}
+	if f.budget == 0 {
+		f.budget = time.Duration(len(f.weights)) * budgetFull
+	}
+	if f.budget < 10*time.Second {
+		return nil, cli.Usagef("--budget %v: want at least 10s", f.budget)
+	}
+	for _, o := range f.objective {
+		if o != "decode" && o != "prefill" {
+			return nil, cli.Usagef("--objective %q: want decode, prefill or both", o)
+		}
+	}
+	var out []model.Numerics
+	for _, w := range f.weights {
+		f.Weights = w
+		n, err := f.Numerics()
+		if err != nil {
+			return nil, err
+		}
+		if n.Weights == model.F32 {
+			return nil, cli.Usagef("--weights f32 is the reference arithmetic: there is nothing to tune")
+		}
+		out = append(out, n)
+	}
+	return out, nil
+}
+
+func tuneHost(cmd *cobra.Command, s *cli.Shared, f *tuneFlags) error {
+	started := processStart()
+	numerics, err := f.check()
+	if err != nil {
+		return err
+	}
+	ref, err := f.Ref()
+	if err != nil {
+		return err
+	}
+	m, err := app.OpenModel(ref)
+	if err != nil {
+		return err
+	}
+	defer m.Close()
+	h, err := app.NewHost(cmd.Context(), f.ISA)
+	if err != nil {
+		return err
+	}
+	if f.Threads > len(h.CPUs) {
+		return cli.Usagef("--threads %d: this process may use %d cores", f.Threads, len(h.CPUs))
+	}
+	b, err := app.NewBackends(cmd.Context(), h.Features, s.PluginDir)
+	if err != nil {
+		return err
+	}
+	defer b.Close()
+	rep := newReport(h, f)
+	if f.dryRun {
+		return dryRun(cmd, s, m, numerics, h, b, f)
+	}
+	l, err := lock.Take(cmd.Context())
+	if err != nil {
+		return fmt.Errorf("%w: %v", cli.ErrRefused, err)
+	}
+	defer l.Release()
+	watch, err := newWatch(h, f.allowBusy)
+	if err != nil {
+		return err
+	}
+	p := newProgress(cmd.ErrOrStderr(), s, started, f.budget)
+	defer p.done()
+	store := s.OpenCache(false)
+	defer store.Close()
+	suite, err := b.Suite(cmd.Context())
+	if err != nil {
+		return err
+	}
+	for i, n := range numerics {
+		share := f.budget * time.Duration(i+1) / time.Duration(len(numerics))
+		o := session.Options{
+			Ref: absolute(ref), Target: app.Target(h, b, m, n, f.Context, f.Pinned()), CPUs: h.CPUs, Suite: suite, Store: store,
+			Budget: share, Started: started, Decode: slices.Contains(f.objective, "decode"), Prefill: slices.Contains(f.objective, "prefill"),
+			Knobs: f.knobs(h), Watch: watch, Seed: f.seed, AllowBusy: f.allowBusy, Progress: p.stage,
+		}
+		if dir := store.Dir(); dir != "" {
+			o.Journal = filepath.Join(dir, "journal-"+string(n.Weights)+".jsonl")
+		}
+		res, err := session.Tune(cmd.Context(), o)
+		rep.add(res)
+		if errors.Is(err, session.ErrFloor) {
+			return fmt.Errorf("%w: %v%s", cli.ErrRefused, err, watch.Busy())
+		}
+		if err != nil {
+			return err
+		}
+	}
+	p.done()
+	rep.finish(store, time.Since(started))
+	rep.save(store.Dir())
+	if s.JSON {
+		return rep.writeJSON(cmd.OutOrStdout())
+	}
+	return rep.writeText(cmd.OutOrStdout())
+}
+
+func (f *tuneFlags) knobs(h *app.Host) kernel.Knobs {
+	n := len(h.CPUs)
+	if f.Threads > 0 {
+		n = f.Threads
+	}
+	k := kernel.DefaultKnobs(n)
+	if h.Limits.Quota > 0 {
+		k.SpinMicros = 0
+	}
+	return k
+}
+
+func absolute(r runner.Ref) runner.Ref {
+	if r.Path != "" {
+		if p, err := filepath.Abs(r.Path); err == nil {
+			r.Path = p
+		}
+	}
+	return r
+}
+
+// processStart is when this process began: the budget counts from there.
+func processStart() time.Time {
+	if fi, err := os.Stat("/proc/self"); err == nil {
+		if t := fi.ModTime(); time.Since(t) >= 0 && time.Since(t) < time.Minute {
+			return t
+		}
+	}
+	return time.Now()
+}
+
+// dryRun says what a tune would do.
+func dryRun(cmd *cobra.Command, s *cli.Shared, m *model.Model, ns []model.Numerics, h *app.Host, b *app.Backends, f *tuneFlags) error {
+	w := cmd.OutOrStdout()
+	fmt.Fprintf(w, "%s on %s, %d threads, budget %v\n", m.Spec.Name, h.CPU.Name, len(h.CPUs), f.budget)
+	suite, err := b.Suite(cmd.Context())
+	if err != nil {
+		return err
+	}
+	for _, n := range ns {
+		classes, err := m.Classes(n)
+		if err != nil {
+			return err
+		}
+		for _, c := range classes {
+			if err := dryClass(cmd.Context(), w, suite, n, c); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func dryClass(ctx context.Context, w interface{ Write([]byte) (int, error) }, suite *kernel.Suite, n model.Numerics, c model.Class) error {
+	l, err := suite.Layout(ctx, c.Format)
+	if err != nil {
+		return err
+	}
+	for _, m := range []int{1, 512} {
+		d, err := suite.Default(ctx, c.Problem(n.Weights, m, l))
+		if err != nil {
+			return err
+		}
+		sp, err := suite.Backends[d.Backend].Space(ctx, suite.Host, d.Problem)
+		if err != nil {
+			return err
+		}
+		size := 1
+		for _, p := range sp.Params {
+			size *= len(p.Values)
+		}
+		fmt.Fprintf(w, "%s %-32s M=%-4d %s: %d parameters, up to %d configurations; default %s\n",
+			n.Weights, c, m, d.Backend, len(sp.Params), size, d.Config)
+	}
+	return nil
+}
