@@ -9,30 +9,34 @@ import (
 	"github.com/tilewright/tilewright/kernel/ref"
 )
 
-// load maps the code of the kernel's artifact, or looks up the portable kernel that it names.
-func (k *Kernel) load() error {
-	var entries map[string]kernel.Func
-	switch a := k.Artifact; a.Kind {
+// Entries maps the code of an artifact, or looks up the portable kernel that it names. free unmaps it.
+func Entries(a *kernel.Artifact) (entries map[string]kernel.Func, free func(), err error) {
+	switch a.Kind {
 	case kernel.KindGo:
-		var err error
-		if entries, err = ref.Build(a); err != nil {
-			return err
-		}
-		k.free = func() {}
+		entries, err = ref.Build(a)
+		return entries, func() {}, err
 	case kernel.KindCode:
 		code, err := jit.Map(a.Code)
 		if err != nil {
-			return err
+			return nil, nil, err
 		}
-		k.free = code.Free
 		entries = make(map[string]kernel.Func, len(a.Entries))
 		for name, off := range a.Entries {
 			entry := code.Entry + uintptr(off)
 			entries[name] = func(args unsafe.Pointer) { jit.Call0(entry, args) }
 		}
-	default:
-		return fmt.Errorf("%w: the engine cannot run kind %q", kernel.ErrArtifact, a.Kind)
+		return entries, code.Free, nil
 	}
+	return nil, nil, fmt.Errorf("%w: the engine cannot run kind %q", kernel.ErrArtifact, a.Kind)
+}
+
+// load makes the kernel's artifact callable.
+func (k *Kernel) load() error {
+	entries, free, err := Entries(k.Artifact)
+	if err != nil {
+		return err
+	}
+	k.free = free
 	k.Main, k.Tail, k.Unpack = entries[kernel.EntryMain], entries[kernel.EntryTail], entries[kernel.EntryUnpack]
 	switch {
 	case k.Main == nil:
