@@ -1,0 +1,155 @@
+package session
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/tilewright/tilewright/cache"
+	"github.com/tilewright/tilewright/engine/model"
+	"github.com/tilewright/tilewright/kernel"
+	"github.com/tilewright/tilewright/tuner/measure"
+	"github.com/tilewright/tilewright/tuner/runner"
+)
+
+// publish writes the arm that stands: winners of the phases that were confirmed, the default
+// elsewhere. The decision is written last, it makes what was written before it one group.
+func (t *tune) publish(ctx context.Context, c confirmation) error {
+	var err error
+	arm := t.finalArm(c)
+	d := cache.Decision{Arm: arm}
+	if d.Key, err = t.Target.DecisionKey(); err != nil {
+		return err
+	}
+	kept, of := c.judge.Kept()
+	for _, x := range []struct {
+		phase string
+		m     measure.Metric
+		v     measure.Verdict
+	}{{string(runner.Decode), measure.DecodeRate, c.decode}, {string(runner.Prefill), measure.PrefillRate, c.prefill}} {
+		e := cache.Evidence{Phase: x.phase, Metric: x.m.Name, Ratio: finite(x.v.Ratio.Median), Lo: finite(x.v.Ratio.Lo), Hi: finite(x.v.Ratio.Hi),
+			Pairs: x.v.Pairs, AANoise: finite(t.res.Floor.Noise), Kept: kept, Dropped: of - kept, Decision: string(x.v.Decision), Why: x.v.Why}
+		if m := median(c.judge.Values(x.m.Name, armDefault)); m != nil {
+			e.Default = *m
+		}
+		if m := median(c.judge.Values(x.m.Name, armTuned)); m != nil {
+			e.Winner = *m
+		}
+		d.Evidence = append(d.Evidence, e)
+	}
+	for _, ch := range arm.Choices {
+		id, err := t.keep(ctx, ch)
+		if err != nil {
+			return err
+		}
+		d.Artifacts = append(d.Artifacts, id)
+	}
+	rules, err := t.rules(ctx, arm)
+	if err != nil {
+		return err
+	}
+	for _, r := range rules {
+		if err := t.Store.PutRule(r); err != nil {
+			return err
+		}
+		t.res.Written++
+	}
+	if err := t.Store.PutDecision(d); err != nil {
+		return err
+	}
+	t.res.Written++
+	if t.journal != nil {
+		err := t.journal.Finish()
+		t.journal = nil
+		return err
+	}
+	return nil
+}
+
+func finite(x float64) float64 {
+	if x != x || x > 1e300 || x < -1e300 {
+		return 0
+	}
+	return x
+}
+
+// finalArm is every choice that was made while the arms ran, with the confirmed winners in place of
+// the defaults.
+func (t *tune) finalArm(c confirmation) kernel.Arm {
+	byProblem := map[kernel.Problem]kernel.Choice{}
+	for _, p := range []*planner{t.lab.plan, t.tuned} {
+		for _, ch := range p.choices() {
+			if _, ok := byProblem[ch.Problem]; !ok {
+				byProblem[ch.Problem] = ch
+			}
+		}
+	}
+	for _, ch := range t.finalists() {
+		v := c.prefill
+		if ch.Problem.M == 1 {
+			v = c.decode
+		}
+		if v.Decision == measure.Winner {
+			byProblem[ch.Problem] = ch
+		}
+	}
+	arm := kernel.Arm{Knobs: t.Knobs}
+	for _, ch := range byProblem {
+		arm.Choices = append(arm.Choices, ch)
+	}
+	slices.SortFunc(arm.Choices, func(a, b kernel.Choice) int {
+		return strings.Compare(a.Problem.String(), b.Problem.String())
+	})
+	return arm
+}
+
+// keep stores the artifact of a choice and returns its digest in the cache.
+func (t *tune) keep(ctx context.Context, c kernel.Choice) (string, error) {
+	a, err := t.lab.plan.Artifact(ctx, c)
+	if err != nil {
+		return "", err
+	}
+	info, ok := t.Target.Backends[c.Backend]
+	if !ok {
+		return "", fmt.Errorf("backend %q is not known to the target", c.Backend)
+	}
+	req := cache.NewRequest(c, kernel.BackendID{Name: c.Backend, Digest: info.Digest}, t.Target.Host.Features)
+	if err := t.Store.PutArtifact(req, a, "tuned"); err != nil {
+		return "", err
+	}
+	t.res.Written++
+	return kernel.KeyDigest(req), nil
+}
+
+// rules are the host rules that the arm teaches: for each format, the configurations of its largest
+// class, which say most.
+func (t *tune) rules(ctx context.Context, arm kernel.Arm) ([]cache.Rule, error) {
+	biggest := map[kernel.Format]model.Class{}
+	var order []kernel.Format
+	for _, c := range t.classes {
+		b, ok := biggest[c.Format]
+		if !ok {
+			order = append(order, c.Format)
+		}
+		if !ok || c.N*c.K*c.Count > b.N*b.K*b.Count && c.Role != string(model.RoleHead) {
+			biggest[c.Format] = c
+		}
+	}
+	var out []cache.Rule
+	for _, f := range order {
+		c := biggest[f]
+		l, err := t.lab.plan.Layout(ctx, c)
+		if err != nil {
+			return nil, err
+		}
+		r := cache.Rule{Key: t.Target.RuleKey(f), Layout: l, Knobs: arm.Knobs}
+		for _, m := range kernel.MPoints {
+			if ch, ok := arm.Find(c.Problem(t.Target.Numerics.Weights, m, l)); ok {
+				r.Choices = append(r.Choices, cache.RuleChoice{M: m, Backend: ch.Backend, Config: ch.Config})
+			}
+		}
+		out = append(out, r)
+	}
+	return out, nil
+}

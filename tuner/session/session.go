@@ -1,0 +1,237 @@
+// Package session runs a tune from beginning to end: load a runner, find the noise floor, screen
+// candidates in situ, compose the best, confirm it against the default in fresh processes, publish.
+package session
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/tilewright/tilewright/cache"
+	"github.com/tilewright/tilewright/engine/bench"
+	"github.com/tilewright/tilewright/engine/model"
+	"github.com/tilewright/tilewright/kernel"
+	"github.com/tilewright/tilewright/tuner/journal"
+	"github.com/tilewright/tilewright/tuner/measure"
+	"github.com/tilewright/tilewright/tuner/resolve"
+	"github.com/tilewright/tilewright/tuner/runner"
+)
+
+// Watch says whether something disturbed the machine between two moments.
+type Watch interface {
+	Mark() any
+	Disturbed(mark any) string // why, "" if nothing did
+}
+
+// Options of a tune.
+type Options struct {
+	Ref     runner.Ref
+	Target  resolve.Target
+	CPUs    []int // to run on
+	Suite   *kernel.Suite
+	Store   *cache.Store
+	Budget  time.Duration // wall-clock, from Started
+	Started time.Time
+	Decode  bool // objectives
+	Prefill bool
+	Knobs   kernel.Knobs // of the default arm
+	Journal string       // path; "" for none
+	Watch   Watch
+	Seed    uint64
+	// AllowBusy labels results of a noisy machine instead of refusing.
+	AllowBusy bool
+	// Progress is told what is being done.
+	Progress func(stage, detail string)
+}
+
+// ErrFloor is wrapped when the machine is too noisy to judge.
+var ErrFloor = errors.New("the machine is too noisy to judge")
+
+// Failure is a candidate that could not be measured.
+type Failure struct {
+	Backend string `json:"backend"`
+	Config  string `json:"config"`
+	Class   string `json:"class"`
+	Detail  string `json:"detail"`
+}
+
+// Verdict is what was decided for a phase, or for a class of weights in a phase.
+type Verdict struct {
+	Phase    string        `json:"phase"`
+	Weights  string        `json:"weights"`
+	Problem  string        `json:"problem"` // a class, or "whole"
+	Default  *float64      `json:"default"` // tok/s of the whole phase; seconds of a class
+	Winner   *float64      `json:"winner"`
+	Config   kernel.Config `json:"config,omitempty"`
+	Ratio    measure.Ratio `json:"ratio"`
+	Decision string        `json:"decision"`
+	Why      string        `json:"why"`
+}
+
+// Result of a tune.
+type Result struct {
+	Floor    measure.Floor
+	Verdicts []Verdict
+	Failures []Failure
+	Written  int
+	Loaded   runner.Loaded
+}
+
+// shares of the budget that remains after loading.
+const (
+	shareFloor   = 0.06
+	shareConfirm = 0.45
+)
+
+type tune struct {
+	Options
+	lab      *lab
+	classes  []model.Class
+	journal  *journal.Journal
+	deadline time.Time
+	res      Result
+
+	mu      sync.Mutex           // of best and res, while searches run
+	tuned   *planner             // of the composed arm
+	best    map[pointID]screened // winners of the screening
+	vetting sync.Mutex
+}
+
+// pointID is a class at a tuning point.
+type pointID struct {
+	class model.Key
+	m     int
+}
+
+// Tune runs the tune. A budget that is too small ends in `no winner`, not in an error.
+func Tune(ctx context.Context, o Options) (Result, error) {
+	t := &tune{Options: o, deadline: o.Started.Add(o.Budget), best: map[pointID]screened{}}
+	if t.Progress == nil {
+		t.Progress = func(string, string) {}
+	}
+	var err error
+	if t.classes, err = o.Target.Model.Classes(o.Target.Numerics); err != nil {
+		return t.res, err
+	}
+	if err := t.openJournal(); err != nil {
+		return t.res, err
+	}
+	defer t.closeJournal()
+	t.lab = &lab{plan: newPlanner(o.Suite, o.Target.Numerics.Weights), watch: o.Watch,
+		proved: map[string]bool{}, bad: map[string]string{},
+		load: runner.Load{Model: o.Ref, Numerics: o.Target.Numerics, Context: o.Target.Context, Knobs: o.Knobs,
+			CPUs: o.CPUs, Host: o.Target.Host.Features}}
+	defer t.lab.close()
+	return t.res, t.run(ctx)
+}
+
+func (t *tune) run(ctx context.Context) error {
+	t.Progress("load", t.Target.Model.Spec.Name)
+	if _, err := t.lab.runner(ctx); err != nil {
+		return err
+	}
+	t.res.Loaded = t.lab.loaded
+	if err := t.floor(ctx); err != nil {
+		return err
+	}
+	if err := t.screen(ctx); err != nil {
+		return err
+	}
+	t.lab.close() // its memory and its threads are in the way of what follows
+	winner, err := t.confirm(ctx)
+	if err != nil {
+		return err
+	}
+	return t.publish(ctx, winner)
+}
+
+func (t *tune) openJournal() error {
+	if t.Journal == "" {
+		return nil
+	}
+	key, err := t.Target.DecisionKey()
+	if err != nil {
+		return err
+	}
+	id := fmt.Sprintf("%s %s %+v %t %t", kernel.KeyDigest(key), kernel.SoftDigest(key), t.Knobs, t.Decode, t.Prefill)
+	if t.journal, err = journal.Open(t.Journal, id); err != nil {
+		slog.Warn("no journal: this tune cannot be resumed", "why", err)
+		t.journal = nil
+	} else if n := t.journal.Resumed(); n > 0 {
+		t.Progress("resume", fmt.Sprintf("%d finished pieces", n))
+	}
+	return nil
+}
+
+func (t *tune) closeJournal() {
+	if t.journal != nil {
+		t.journal.Close()
+	}
+}
+
+// done looks a finished piece up; add records one. Without a journal nothing is found or kept.
+func (t *tune) done(kind, key string, v any) bool {
+	if t.journal == nil {
+		return false
+	}
+	ok, err := t.journal.Done(kind, key, v)
+	if err != nil {
+		slog.Warn("journal entry not used", "why", err)
+	}
+	return ok && err == nil
+}
+
+func (t *tune) add(kind, key string, v any) {
+	if t.journal == nil {
+		return
+	}
+	if err := t.journal.Add(kind, key, v); err != nil {
+		slog.Warn("not journalled", "why", err)
+	}
+}
+
+func (t *tune) left() time.Duration { return time.Until(t.deadline) }
+
+// floorBurst is the workload whose A/A noise is the floor: short decodes at a real context.
+var floorBurst = bench.Test{Gen: 8, Depth: 128}
+
+const (
+	floorPairs   = 24 // pairs of bursts at most
+	plannedPairs = 5  // of the confirmation
+)
+
+// floor measures the A/A noise: pairs of the same arm, in alternating order.
+func (t *tune) floor(ctx context.Context) error {
+	t.Progress("noise floor", "the default against itself")
+	end := time.Now().Add(time.Duration(shareFloor * float64(t.left())))
+	r, err := t.lab.runner(ctx)
+	if err != nil {
+		return err
+	}
+	if _, err := r.Bench(ctx, runner.Bench{Test: floorBurst, Reps: 2}, nil); err != nil {
+		return err
+	}
+	var pairs []float64
+	dropped := 0
+	for i := 0; i < floorPairs && (i < 6 || time.Now().Before(end)); i++ {
+		mark := t.Watch.Mark()
+		b, err := r.Bench(ctx, runner.Bench{Test: floorBurst, Reps: 2}, nil)
+		if err != nil {
+			return err
+		}
+		if t.Watch.Disturbed(mark) != "" {
+			dropped++
+			continue
+		}
+		first, second := b.Rates[i%2], b.Rates[1-i%2]
+		pairs = append(pairs, measure.DecodeRate.Gain(first, second))
+	}
+	t.res.Floor = measure.AAFloor(pairs, plannedPairs, dropped, t.Seed)
+	if t.res.Floor.Level == measure.Refused && !t.AllowBusy {
+		return fmt.Errorf("%w: %s", ErrFloor, t.res.Floor.Why)
+	}
+	return nil
+}
