@@ -183,7 +183,7 @@ func (t *tune) report(c *confirmation) {
 		m     measure.Metric
 		v     *measure.Verdict
 		on    bool
-	}{{string(runner.Decode), measure.DecodeRate, &c.decode, t.Decode}, {string(runner.Prefill), measure.PrefillRate, &c.prefill, t.Prefill}} {
+	}{{phaseDecode, measure.DecodeRate, &c.decode, t.Decode}, {phasePrefill, measure.PrefillRate, &c.prefill, t.Prefill}} {
 		if !x.on {
 			continue
 		}

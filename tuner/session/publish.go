@@ -27,7 +27,7 @@ func (t *tune) publish(ctx context.Context, c confirmation) error {
 		phase string
 		m     measure.Metric
 		v     measure.Verdict
-	}{{string(runner.Decode), measure.DecodeRate, c.decode}, {string(runner.Prefill), measure.PrefillRate, c.prefill}} {
+	}{{phaseDecode, measure.DecodeRate, c.decode}, {phasePrefill, measure.PrefillRate, c.prefill}} {
 		e := cache.Evidence{Phase: x.phase, Metric: x.m.Name, Ratio: finite(x.v.Ratio.Median), Lo: finite(x.v.Ratio.Lo), Hi: finite(x.v.Ratio.Hi),
 			Pairs: x.v.Pairs, AANoise: finite(t.res.Floor.Noise), Kept: kept, Dropped: of - kept, Decision: string(x.v.Decision), Why: x.v.Why}
 		if m := median(c.judge.Values(x.m.Name, armDefault)); m != nil {

@@ -174,9 +174,9 @@ func (t *tune) note(c model.Class, def kernel.Choice, strat search.Strategy, id 
 
 func phaseOf(m int) string {
 	if m == 1 {
-		return string(runner.Decode)
+		return phaseDecode
 	}
-	return string(runner.Prefill)
+	return phasePrefill
 }
 
 // restore puts the default back in every layer, so that the next stage starts from it.

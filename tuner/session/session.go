@@ -80,6 +80,12 @@ type Result struct {
 	Loaded   runner.Loaded
 }
 
+// Phases.
+const (
+	phaseDecode  = "decode"
+	phasePrefill = "prefill"
+)
+
 // shares of the budget that remains after loading.
 const (
 	shareFloor   = 0.06
