@@ -129,12 +129,12 @@ func tuneHost(cmd *cobra.Command, s *cli.Shared, f *tuneFlags) error {
 	if f.dryRun {
 		return dryRun(cmd, s, m, numerics, h, b, f)
 	}
-	l, err := lock.Take(cmd.Context())
+	l, err := lock.Acquire()
 	if err != nil {
 		return fmt.Errorf("%w: %v", cli.ErrRefused, err)
 	}
 	defer l.Release()
-	watch, err := newWatch(h, f.allowBusy)
+	watch, err := newWatch(h.CPUs, f.allowBusy)
 	if err != nil {
 		return err
 	}
@@ -159,7 +159,7 @@ func tuneHost(cmd *cobra.Command, s *cli.Shared, f *tuneFlags) error {
 		res, err := session.Tune(cmd.Context(), o)
 		rep.add(res)
 		if errors.Is(err, session.ErrFloor) {
-			return fmt.Errorf("%w: %v%s", cli.ErrRefused, err, watch.Busy())
+			return fmt.Errorf("%w: %v%s", cli.ErrRefused, err, watch.busy())
 		}
 		if err != nil {
 			return err

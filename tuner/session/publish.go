@@ -10,7 +10,6 @@ import (
 	"github.com/tilewright/tilewright/engine/model"
 	"github.com/tilewright/tilewright/kernel"
 	"github.com/tilewright/tilewright/tuner/measure"
-	"github.com/tilewright/tilewright/tuner/runner"
 )
 
 // publish writes the arm that stands: winners of the phases that were confirmed, the default

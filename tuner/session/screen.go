@@ -16,7 +16,6 @@ import (
 	"github.com/tilewright/tilewright/search"
 	"github.com/tilewright/tilewright/tuner/insitu"
 	"github.com/tilewright/tilewright/tuner/measure"
-	"github.com/tilewright/tilewright/tuner/runner"
 )
 
 // stage is a part of the screening: one tuning point of M, and its share of the screening's time.
@@ -43,6 +42,9 @@ type screened struct {
 	Gain   float64       `json:"gain"`
 	Blocks int           `json:"blocks"`
 }
+
+// batch is the number of candidates that compete at a time in each class.
+const batch = 8
 
 // smallGain is what a configuration must gain in situ, in ln, to replace the default at a tuning
 // point that no confirmation covers.
@@ -82,7 +84,7 @@ func (t *tune) screenStage(ctx context.Context, s stage, end time.Time) error {
 		if c.Format.IsFloat() || c.Role == string(model.RoleHead) && s.m != 1 {
 			continue
 		}
-		sr, def, err := t.search(ctx, a, c, s)
+		sr, def, err := t.search(ctx, a, c, s, end)
 		if errors.Is(err, kernel.ErrUnsupported) {
 			continue
 		}
@@ -106,7 +108,7 @@ func (t *tune) screenStage(ctx context.Context, s stage, end time.Time) error {
 }
 
 // search prepares the search of one class: its space, its strategy, what the journal knows.
-func (t *tune) search(ctx context.Context, a *arena, c model.Class, s stage) (insitu.Search, kernel.Choice, error) {
+func (t *tune) search(ctx context.Context, a *arena, c model.Class, s stage, end time.Time) (insitu.Search, kernel.Choice, error) {
 	none := insitu.Search{}
 	l, err := t.lab.plan.Layout(ctx, c)
 	if err != nil {
@@ -121,7 +123,7 @@ func (t *tune) search(ctx context.Context, a *arena, c model.Class, s stage) (in
 	if err != nil {
 		return none, def, err
 	}
-	strat, err := search.NewDefault(space, t.Seed+uint64(s.m))
+	strat, err := search.NewTPE(space, t.Seed+uint64(s.m), 96, 4)
 	if err != nil {
 		return none, def, err
 	}
@@ -136,9 +138,10 @@ func (t *tune) search(ctx context.Context, a *arena, c model.Class, s stage) (in
 		batches++
 	}
 	run := func(src search.Source) error {
-		vetted := &vetting{t: t, ctx: ctx, src: src, def: def, failed: map[string]string{}}
-		err := search.Run(strat, def.Config, vetted, search.RunOptions{Race: search.RaceOptions{Seed: t.Seed},
+		vetted := &vetting{t: t, ctx: ctx, src: src, def: def, end: end, failed: map[string]string{}}
+		err := search.Run(strat, def.Config, vetted, search.RunOptions{Batch: batch, Race: search.RaceOptions{Seed: t.Seed},
 			Seen: func(rs []search.Result) {
+				rs = slices.DeleteFunc(slices.Clone(rs), func(r search.Result) bool { return r.Blocks == 0 && r.Failure == "" })
 				t.add("batch", fmt.Sprintf("%s m%d %d", c, s.m, batches), rs)
 				batches++
 			}})
@@ -205,6 +208,7 @@ type vetting struct {
 	ctx    context.Context
 	src    search.Source
 	def    kernel.Choice
+	end    time.Time
 	failed map[string]string // by configuration, "" for good
 }
 
@@ -243,6 +247,9 @@ func (v *vetting) vet(c kernel.Config) (string, error) {
 	key := c.String()
 	if why, seen := v.failed[key]; seen {
 		return why, nil
+	}
+	if !time.Now().Before(v.end) {
+		return "", search.ErrBudget
 	}
 	why := ""
 	if err := v.t.vet(v.ctx, v.def, c); err != nil {

@@ -215,3 +215,6 @@ func (l *Loaded) Say(s *cli.Shared) {
 		fmt.Fprintf(os.Stderr, "tilewright: %s\n", l.Plan.Line)
 	}
 }
+
+// KeyDigest identifies the decision that was looked for.
+func (l *Loaded) KeyDigest() string { return kernel.KeyDigest(l.Plan.Key) }
