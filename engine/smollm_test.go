@@ -32,7 +32,7 @@ func TestSmolLM2(t *testing.T) {
 		margin float64
 	}{{model.F32, 64, 1e-3, 0.01}, {model.W4A16, 513, 0.05, 0.1}, {model.W4A8, 513, 3, 1}} {
 		t.Run(string(c.w), func(t *testing.T) {
-			e := load(t, open(t, dir+"/model.gguf"), options(c.w))
+			e := load(t, open(t, dir+"/model.gguf"), nativeOptions(c.w))
 			t.Logf("%+v", e.Stats())
 			for _, seq := range ref.Sequences {
 				if len(seq.IDs) > c.length {
