@@ -194,3 +194,45 @@ func TestThreadsDoNotChangeResults(t *testing.T) {
 		}
 	}
 }
+
+func TestExplainAndProbes(t *testing.T) {
+	m, _ := tinyModel(t, "llama-k256-q4_k_m")
+	e := load(t, m, options(model.W4A8))
+	x, err := e.Explain()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, i := range x.Matrices {
+		if exact := i.Type != "Q4_K" && i.Type != "Q6_K"; i.Kept != exact || i.Error > 2e-3 || i.Tensor == "" {
+			t.Errorf("%s of layer %d: %s %s, kept %v, error %v", i.Role, i.Layer, i.Tensor, i.Type, i.Kept, i.Error)
+		}
+		if len(i.Kernels) != len(kernel.MPoints) {
+			t.Errorf("%s of layer %d has %d kernels, want one for each of %v", i.Role, i.Layer, len(i.Kernels), kernel.MPoints)
+		}
+	}
+	if len(x.Matrices) != 7*len(m.Spec.Layers)+1 || len(x.Kernels) < 5 {
+		t.Errorf("%d matrices, %d other kernels", len(x.Matrices), len(x.Kernels))
+	}
+	n := newNative()
+	for _, p := range []kernel.Problem{{Op: kernel.OpStream}, {Op: kernel.OpPeak, Arith: kernel.A8}} {
+		c, err := n.Default(t.Context(), p)
+		if err != nil {
+			t.Fatal(err)
+		}
+		a, err := n.Emit(t.Context(), c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		o := nativeOptions(model.W4A8)
+		e := load(t, small(), o)
+		var rate float64
+		if p.Op == kernel.OpStream {
+			rate, err = e.ProbeRead(a, 1)
+		} else {
+			rate, err = e.ProbePeak(a, 1, 1000)
+		}
+		if err != nil || !(rate > 0) {
+			t.Errorf("%s: rate %v, error %v", p, rate, err)
+		}
+	}
+}

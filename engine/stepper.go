@@ -65,6 +65,8 @@ type worker struct {
 	rope   *kernel.RopeArgs
 	scale  *kernel.ScaleArgs
 	factor *float32
+	probe  *kernel.ProbeArgs
+	ones   []byte // operands of OpPeak
 	x      []byte // f32 [hidden], the residual stream of a pass over one row
 	post   []byte
 	state  kv.Partial
@@ -99,9 +101,12 @@ func (st *stepper) init(ctx context.Context, e *Engine) error {
 		st.workers = append(st.workers, w)
 	}
 	st.bind(e)
-	for _, m := range []int{1, e.point(e.opt.Knobs.PrefillChunk)} {
-		if err := e.prepare(ctx, m); err != nil {
-			return err
+	// All points now, not when a prompt of some length first asks for them: errors belong here.
+	for _, m := range append([]int{e.opt.Knobs.PrefillChunk}, kernel.MPoints...) {
+		if m <= e.opt.Knobs.PrefillChunk {
+			if err := e.prepare(ctx, e.point(m)); err != nil {
+				return err
+			}
 		}
 	}
 	return nil
@@ -179,13 +184,17 @@ func newWorker(e *Engine) (*worker, error) {
 	for _, l := range e.layers {
 		scratch = max(scratch, l.attn.one.ScratchBytes, l.attn.many.ScratchBytes)
 	}
-	b, err := mem.New(4096+2*mem.Room(4*s.Hidden)+kv.PartialSize(rows, s.HeadDim), false)
+	b, err := mem.New(4096+probeBytes+2*mem.Room(4*s.Hidden)+kv.PartialSize(rows, s.HeadDim), false)
 	if err != nil {
 		return nil, err
 	}
 	w := &worker{block: b}
 	w.quant, w.rope = mem.Of[kernel.QuantArgs](b), mem.Of[kernel.RopeArgs](b)
 	w.scale, w.factor = mem.Of[kernel.ScaleArgs](b), mem.Of[float32](b)
+	w.probe, w.ones = mem.Of[kernel.ProbeArgs](b), b.Take(probeBytes)
+	for i := range w.ones {
+		w.ones[i] = 1
+	}
 	w.x, w.post = b.Take(4*s.Hidden), b.Take(4*s.Hidden)
 	w.state = kv.NewPartial(b, rows, s.HeadDim)
 	if w.linear, err = linear.NewWorker(); err != nil {

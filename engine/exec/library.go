@@ -112,6 +112,20 @@ func (l *Library) Bind(a *kernel.Artifact) (*Kernel, error) {
 	return k, nil
 }
 
+// Kernels lists the kernels that were looked up by problem, in order of problem.
+func (l *Library) Kernels() []*Kernel {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	var out []*Kernel
+	for _, k := range l.byProblem {
+		out = append(out, k)
+	}
+	sort.Slice(out, func(i, j int) bool {
+		return out[i].Artifact.Key.Problem.String() < out[j].Artifact.Key.Problem.String()
+	})
+	return out
+}
+
 // Receipts lists what ran, in order of problem, since the last Reset.
 func (l *Library) Receipts() []Receipt {
 	l.mu.Lock()

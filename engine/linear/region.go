@@ -58,6 +58,9 @@ func (r *Region) Column(role model.Role) int {
 	return -1
 }
 
+// Points returns the tuning points that were prepared.
+func (r *Region) Points() map[int]*Point { return r.points }
+
 // Bytes is the weight bytes of the region.
 func (r *Region) Bytes() int {
 	n := 0
