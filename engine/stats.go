@@ -21,3 +21,12 @@ func (e *Engine) Receipts() []Receipt { return e.lib.Receipts() }
 
 // ResetReceipts sets all counts to zero.
 func (e *Engine) ResetReceipts() { e.lib.Reset() }
+
+// RegionBytes is the weight bytes that a decode step streams in each kind of region, over all layers.
+func (e *Engine) RegionBytes() map[string]int {
+	out := map[string]int{}
+	for _, r := range e.regions() {
+		out[string(r.Name)] += r.Bytes()
+	}
+	return out
+}

@@ -18,7 +18,7 @@ func realMain() int {
 		return cli.ExitFailed
 	}
 	root, shared := cli.New("engine", "Run 4-bit language models at the speed that tune found for this machine")
-	root.AddCommand(runCmd(shared), benchCmd(shared),
+	root.AddCommand(runCmd(shared), benchCmd(shared), explainCmd(shared), profileCmd(shared),
 		tokenizeCmd(shared), logitsCmd(shared))
 	return cli.Main(root)
 }

@@ -130,6 +130,7 @@ func (f *ModelFlags) apply(k *kernel.Knobs) error {
 // Loaded is an engine with all that it stands on.
 type Loaded struct {
 	Host     *Host
+	Backends *Backends
 	Model    *model.Model
 	Engine   *engine.Engine
 	Plan     *resolve.Plan
@@ -185,6 +186,7 @@ func (l *Loaded) load(ctx context.Context, s *cli.Shared, f *ModelFlags, ref run
 	if err != nil {
 		return err
 	}
+	l.Backends = b
 	l.onClose(b.Close)
 	o := resolve.Options{Suite: b.Suite, Knobs: kernel.DefaultKnobs(len(l.Host.CPUs))}
 	if !f.Pin {
@@ -218,3 +220,6 @@ func (l *Loaded) Say(s *cli.Shared) {
 
 // KeyDigest identifies the decision that was looked for.
 func (l *Loaded) KeyDigest() string { return kernel.KeyDigest(l.Plan.Key) }
+
+// Tuned reports whether winners for this very model run.
+func (l *Loaded) Tuned() bool { return l.Plan.Tuning == resolve.TuningExact }
