@@ -14,8 +14,14 @@ import (
 	"github.com/tilewright/tilewright/kernel/ref/kerneltest"
 )
 
-// Check reports wrong numbers, writes outside of the operands and faults.
-func Check(a *kernel.Artifact) (err error) {
+// Check reports wrong numbers, writes outside of the operands and faults, on every case of the op.
+func Check(a *kernel.Artifact) error { return safely(a, &guarded{}, kerneltest.Check) }
+
+// Golden is the quick check of an artifact that was found on disk, before its first use.
+func Golden(a *kernel.Artifact) error { return safely(a, &kerneltest.Heap{}, kerneltest.Golden) }
+
+func safely(a *kernel.Artifact, mem kerneltest.Allocator,
+	check func(kerneltest.Allocator, kerneltest.Runner, *kernel.Artifact) error) (err error) {
 	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
 	defer func() {
 		if r := recover(); r != nil {
@@ -27,9 +33,7 @@ func Check(a *kernel.Artifact) (err error) {
 		return err
 	}
 	defer free()
-	g := &guarded{}
-	defer g.Reset()
-	return kerneltest.Check(g, kerneltest.Funcs(entries), a)
+	return check(mem, kerneltest.Funcs(entries), a)
 }
 
 // guarded allocates each operand so that it ends at a page that cannot be touched.

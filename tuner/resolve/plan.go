@@ -11,6 +11,7 @@ import (
 	"github.com/tilewright/tilewright/cache"
 	"github.com/tilewright/tilewright/engine/model"
 	"github.com/tilewright/tilewright/kernel"
+	"github.com/tilewright/tilewright/tuner/probe"
 )
 
 // Tuning says where the configurations of a plan come from.
@@ -197,13 +198,16 @@ func (p *Plan) Artifact(ctx context.Context, c kernel.Choice) (*kernel.Artifact,
 		return p.emit(ctx, c)
 	}
 	req := cache.NewRequest(c, kernel.BackendID{Name: c.Backend, Digest: info.Digest}, p.t.Host.Features)
-	if a, err := p.store.Artifact(req); err == nil {
-		return a, nil
-	} else if !errors.Is(err, fs.ErrNotExist) {
-		slog.Debug("artifact emitted again", "problem", c.Problem, "why", err)
+	a, err := p.store.Artifact(req)
+	if err == nil {
+		if err = probe.Golden(a); err == nil {
+			return a, nil
+		}
 	}
-	a, err := p.emit(ctx, c)
-	if err != nil {
+	if !errors.Is(err, fs.ErrNotExist) {
+		slog.Warn("stored artifact not used, emitting it again", "problem", c.Problem, "why", err)
+	}
+	if a, err = p.emit(ctx, c); err != nil {
 		return nil, err
 	}
 	origin := "default"

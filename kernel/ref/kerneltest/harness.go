@@ -106,8 +106,11 @@ func Check(mem Allocator, run Runner, a *kernel.Artifact) error {
 	if check == nil {
 		return fmt.Errorf("kerneltest: no checks of op %q", a.Key.Problem.Op)
 	}
-	b := &bench{mem: mem, run: run, p: a.Key.Problem, e: a.Exec, r: rand.New(rand.NewPCG(1, 2))}
-	return errors.Join(check(b)...)
+	return errors.Join(check(newBench(mem, run, a))...)
+}
+
+func newBench(mem Allocator, run Runner, a *kernel.Artifact) *bench {
+	return &bench{mem: mem, run: run, p: a.Key.Problem, e: a.Exec, r: rand.New(rand.NewPCG(1, 2))}
 }
 
 // bench is one artifact under test. The first failure to allocate or to call sticks in err.
