@@ -26,6 +26,12 @@ func TestMain(m *testing.M) {
 		backends[name] = fake{name}
 	}
 	sdk.MaybeServe(backends)
+	switch os.Getenv(envRole) {
+	case "author":
+		sdk.Main(fake{"good"})
+	case "host":
+		beHost()
+	}
 	goleak.VerifyTestMain(m)
 }
 

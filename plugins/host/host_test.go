@@ -299,7 +299,9 @@ func BenchmarkOpen(b *testing.B) {
 		if err != nil {
 			b.Fatal(err)
 		}
+		b.StopTimer()
 		p.Close()
+		b.StartTimer()
 	}
 }
 

@@ -1,0 +1,167 @@
+package host
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"regexp"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/tilewright/tilewright/kernel"
+	"github.com/tilewright/tilewright/plugins/proto/wire"
+)
+
+// envRole makes the test binary another program: a host, or an author's plugin started by hand.
+const envRole = "TILEWRIGHT_TEST_ROLE"
+
+func role(t *testing.T, name string, args ...string) *exec.Cmd {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), "/proc/self/exe", args...)
+	cmd.Env = append(os.Environ(), envRole+"="+name)
+	return cmd
+}
+
+// beHost opens a backend, prints its pid, wedges it and waits to be killed.
+func beHost() {
+	p, err := Open(context.Background(), Builtin("hangs", ""), Options{})
+	if err != nil {
+		fmt.Println(err)
+		os.Exit(1)
+	}
+	fmt.Println(p.sess.proc.pid)
+	p.Emit(context.Background(), features, problem, kernel.Config{"x": 1})
+	time.Sleep(time.Minute)
+}
+
+func TestBackendDiesWithItsHost(t *testing.T) {
+	cmd := role(t, "host")
+	out, err := cmd.StdoutPipe()
+	if err := errors.Join(err, cmd.Start()); err != nil {
+		t.Fatal(err)
+	}
+	var pid int
+	if _, err := fmt.Fscan(out, &pid); err != nil {
+		t.Fatal(err)
+	}
+	cmd.Process.Kill()
+	cmd.Wait()
+	for range 200 {
+		if gone(pid) {
+			return
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	t.Errorf("backend %d outlived its host", pid)
+}
+
+func TestDescribe(t *testing.T) {
+	out, err := role(t, "author", "describe").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var d wire.Description
+	if err := json.Unmarshal(out, &d); err != nil || d.Manifest.Name != "good" || d.Protocol != wire.ProtocolVersion {
+		t.Errorf("%v: %s", err, out)
+	}
+}
+
+func TestStartedByHandItExplainsItself(t *testing.T) {
+	var stderr strings.Builder
+	cmd := role(t, "author")
+	cmd.Stderr = &stderr
+	var exit *exec.ExitError
+	if err := cmd.Run(); !errors.As(err, &exit) || exit.ExitCode() != 2 || !strings.Contains(stderr.String(), "describe") {
+		t.Errorf("%v: %s", err, stderr.String())
+	}
+}
+
+func TestReattach(t *testing.T) {
+	cmd := role(t, "author", "--debug")
+	stderr, err := cmd.StderrPipe()
+	if err := errors.Join(err, cmd.Start()); err != nil {
+		t.Fatal(err)
+	}
+	re := regexp.MustCompile(wire.EnvReattach + `='(.*)'`)
+	sc := bufio.NewScanner(stderr)
+	for sc.Scan() {
+		if m := re.FindStringSubmatch(sc.Text()); m != nil {
+			t.Setenv(wire.EnvReattach, m[1])
+			break
+		}
+	}
+	sources, err := Attached()
+	if err != nil || len(sources) != 1 {
+		t.Fatal(sources, err)
+	}
+	p, err := Open(t.Context(), sources[0], quick)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := emit(t, p, 1); err != nil {
+		t.Error(err)
+	}
+	p.Close()
+	// The host did not start it and does not end it.
+	if gone(cmd.Process.Pid) {
+		t.Error("closing the host's side ended a backend that somebody debugs")
+	}
+	cmd.Process.Signal(syscall.SIGTERM)
+	if err := cmd.Wait(); err != nil {
+		t.Error(err)
+	}
+	if _, err := Attached(); err == nil || !strings.Contains(err.Error(), "gone") {
+		t.Errorf("a process that ended: %v", err)
+	}
+}
+
+// A reused pid is not the process that was named.
+func TestReattachChecksTheStartTime(t *testing.T) {
+	t.Setenv(wire.EnvReattach, fmt.Sprintf(`[{"name":"x","pid":%d,"start":1}]`, os.Getpid()))
+	if _, err := Attached(); err == nil {
+		t.Error("accepted")
+	}
+}
+
+func TestConcurrentCallsShareOneCrash(t *testing.T) {
+	p := open(t, "exits", quick)
+	errs := make(chan error)
+	for range 4 {
+		go func() {
+			_, err := p.Emit(context.Background(), features, problem, kernel.Config{"x": 1})
+			errs <- err
+		}()
+	}
+	again := 0
+	for range 4 {
+		crash, ok := IsCrash(<-errs)
+		if !ok {
+			t.Fatal("no crash")
+		}
+		if crash.Again {
+			again++
+		}
+	}
+	if again != 3 {
+		t.Errorf("%d of 4 calls were answered from quarantine, want 3", again)
+	}
+}
+
+func FuzzLogLine(f *testing.F) {
+	f.Add([]byte(`{"@message": 42, "@level": {}}`))
+	f.Add([]byte(`{"@message": "x", "@level": "warn", "k": [1]}`))
+	f.Fuzz(func(t *testing.T, line []byte) {
+		parseLog(line)
+		for _, r := range printable(line) {
+			if r < ' ' && r != '\t' {
+				t.Errorf("control character %q", r)
+			}
+		}
+	})
+}
