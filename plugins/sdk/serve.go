@@ -27,7 +27,7 @@ func Serve(b kernel.Backend) {
 	os.Unsetenv(wire.EnvServe) // children of the backend are not backends
 	followLifeline()
 	contain()
-	log(os.Stderr)
+	slog.SetDefault(logger(os.Stderr))
 	if err := guardStdout(); err != nil {
 		slog.Warn("standard output is not protected", "err", err)
 	}
@@ -115,10 +115,10 @@ func guardStdout() error {
 	return nil
 }
 
-// log makes slog's default write JSON lines with the keys that plugin hosts read.
-func log(w io.Writer) {
+// logger writes JSON lines with the keys that plugin hosts read.
+func logger(w io.Writer) *slog.Logger {
 	keys := map[string]string{slog.TimeKey: "@timestamp", slog.LevelKey: "@level", slog.MessageKey: "@message"}
-	slog.SetDefault(slog.New(slog.NewJSONHandler(w, &slog.HandlerOptions{
+	return slog.New(slog.NewJSONHandler(w, &slog.HandlerOptions{
 		Level: slog.LevelDebug,
 		ReplaceAttr: func(groups []string, a slog.Attr) slog.Attr {
 			k, ok := keys[a.Key]
@@ -133,5 +133,5 @@ func log(w io.Writer) {
 			}
 			return slog.Attr{Key: k, Value: a.Value}
 		},
-	})))
+	}))
 }
