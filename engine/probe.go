@@ -38,7 +38,7 @@ func (e *Engine) ProbePeak(a *kernel.Artifact, n int, d time.Duration) (float64,
 		p := e.step.workers[w].probe
 		var done int64
 		const iters = 2048 // well under 200 us a call
-		for start := time.Now(); time.Since(start) < d; done += iters {
+		for start := time.Now(); done == 0 || time.Since(start) < d; done += iters {
 			*p = kernel.ProbeArgs{Buf: mem.Addr(e.step.workers[w].ones), Iters: iters}
 			k.Main(unsafe.Pointer(p))
 		}

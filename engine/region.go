@@ -97,7 +97,7 @@ func layPacked(dst []linear.Packed, acts []linear.Act, buf unsafe.Pointer, rows 
 // quantRow codes row r of the input in every coding that the region's kernels want.
 func (st *stepper) quantRow(w *worker, packed []linear.Packed, r int, private bool) {
 	in := &st.in
-	a := kernel.QuantArgs{X: unsafe.Add(in.x, r*in.stride), Y: unsafe.Add(in.y, r*in.stride),
+	a := kernel.QuantArgs{X: offset(in.x, r*in.stride), Y: offset(in.y, r*in.stride),
 		W: in.norm, Eps: unsafe.Pointer(&st.consts.eps)}
 	post := w.post
 	if in.residual {
