@@ -3,6 +3,7 @@ package amd64
 import (
 	"bytes"
 	"debug/elf"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -87,4 +88,6 @@ func TestAgainstAssemblers(t *testing.T) {
 	}
 }
 
-func scalarLines() []line { return nil }
+func sortedLines(m map[string]line) []line {
+	return slices.SortedFunc(maps.Values(m), func(x, y line) int { return strings.Compare(x.text, y.text) })
+}
