@@ -58,7 +58,7 @@ func (in *Inst) resolve(ops []any) (o operands, err error) {
 			return o, fmt.Errorf("operand %d: %w", i+1, err)
 		}
 	}
-	if o.k > 7 || o.z && o.k == 0 {
+	if o.k > 7 || o.z && o.k == 0 || o.k != 0 && in.opt&noMask != 0 {
 		return o, fmt.Errorf("bad write mask k%d", o.k)
 	}
 	if o.z && (o.kreg || o.isMem && in.form[0] == 'm') {

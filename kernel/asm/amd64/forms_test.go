@@ -53,7 +53,7 @@ func formsOf(in *Inst, vexEnc bool, l uint8, f func(bool, []any)) {
 				v = Reg(i * 5 % 16)
 			}
 			emit(v)
-			if !vexEnc && in.opt&rmG == 0 && masksOK(in) && in.opt&lX == 0 {
+			if !vexEnc && in.opt&noMask == 0 {
 				emit(v, KReg(1+n%7))
 				if in.opt&kDst == 0 {
 					emit(v, KReg(1+n%7), ZeroMask)
@@ -74,28 +74,19 @@ func formsOf(in *Inst, vexEnc bool, l uint8, f func(bool, []any)) {
 			continue
 		}
 		emit(m)
-		if vexEnc || in.op.mmap() == 3 && in.opt&lX != 0 || in.opt&rmG != 0 {
+		if vexEnc {
 			continue
 		}
 		if in.tup.bcast() {
 			emit(m.Bcast())
 		}
-		if masksOK(in) {
+		if in.opt&noMask == 0 {
 			emit(m, KReg(1+n%7))
 			if !toMem && in.opt&kDst == 0 {
 				emit(m, KReg(1+n%7), ZeroMask)
 			}
 		}
 	}
-}
-
-// masksOK reports whether the EVEX form takes a write mask at all.
-func masksOK(in *Inst) bool {
-	switch in.Name {
-	case "vmovntps", "vmovntdqa", "vpsadbw", "vpsrldq", "vmovq", "vucomiss":
-		return false
-	}
-	return true
 }
 
 // operandsFor fills the slots of in, choosing registers by a running number.

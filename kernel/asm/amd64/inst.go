@@ -132,7 +132,7 @@ const (
 	lY                        // ymm only
 	lZ                        // zmm only
 	lYZ                       // ymm or zmm
-	store                     // takes no zero masking (destination is memory)
+	noMask                    // takes no write mask
 
 	// ext(n) is the opcode extension in ModRM.reg.
 	extShift = 28

@@ -34,6 +34,7 @@ func TestMisuse(t *testing.T) {
 		{"register only", "no memory form", func(a *Asm) { a.Op(VMOVHLPS, X(1), X(2), M(RAX, 0)) }},
 		{"zeroing a store", "cannot be zero-masked", func(a *Asm) { a.Op(VMOVUPSS, M(RAX, 0), Z(2), KReg(1), ZeroMask) }},
 		{"zeroing without mask", "bad write mask", func(a *Asm) { a.Op(VADDPS, Z(1), Z(2), Z(3), ZeroMask) }},
+		{"mask refused", "bad write mask", func(a *Asm) { a.Op(VMOVD, X(1), RAX, KReg(1)) }},
 		{"gather without mask", "needs a write mask", func(a *Asm) { a.Op(VPGATHERDD, Z(1), MV(RAX, Z(2), 4, 0)) }},
 		{"gather of a scalar index", "wrong kind of index", func(a *Asm) { a.Op(VPGATHERDD, Z(1), MX(RAX, RCX, 4, 0), KReg(1)) }},
 		{"vector index", "wrong kind of index", func(a *Asm) { a.Op(VADDPS, Z(1), Z(2), MV(RAX, Z(2), 4, 0)) }},

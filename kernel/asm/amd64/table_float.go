@@ -17,7 +17,7 @@ var (
 	VCMPPS    = Inst{"vcmpps", x0F | 0xc2, rvmi, f4, both, kDst}
 	VROUNDPS  = Inst{"vroundps", p66 | x3A | 0x08, rmi, fm, vex, 0}
 	VROUNDSS  = Inst{"vroundss", p66 | x3A | 0x0a, rvmi, t4, vex, lX}
-	VUCOMISS  = Inst{"vucomiss", x0F | 0x2e, rm, t4, both, lX}
+	VUCOMISS  = Inst{"vucomiss", x0F | 0x2e, rm, t4, both, lX | noMask}
 	VADDSS    = Inst{"vaddss", pF3 | x0F | 0x58, rvm, t4, both, lX}
 	VSUBSS    = Inst{"vsubss", pF3 | x0F | 0x5c, rvm, t4, both, lX}
 	VMULSS    = Inst{"vmulss", pF3 | x0F | 0x59, rvm, t4, both, lX}
@@ -25,7 +25,7 @@ var (
 	VMINSS    = Inst{"vminss", pF3 | x0F | 0x5d, rvm, t4, both, lX}
 	VMAXSS    = Inst{"vmaxss", pF3 | x0F | 0x5f, rvm, t4, both, lX}
 	VSQRTSS   = Inst{"vsqrtss", pF3 | x0F | 0x51, rvm, t4, both, lX}
-	VCVTSI2SS = Inst{"vcvtsi2ss", pF3 | x0F | 0x2a, rvm, t4, both, lX | rmG}
+	VCVTSI2SS = Inst{"vcvtsi2ss", pF3 | x0F | 0x2a, rvm, t4, both, lX | rmG | noMask}
 
 	VRNDSCALEPS = Inst{"vrndscaleps", p66 | x3A | 0x08, rmi, f4, evex, 0}
 	VSCALEFPS   = Inst{"vscalefps", p66 | x38 | 0x2c, rvm, f4, evex, 0}

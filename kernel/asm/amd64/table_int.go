@@ -20,7 +20,7 @@ var (
 	VPSLLD         = Inst{"vpslld", p66 | x0F | 0x72, vmi, f4, both, vexReg | ext(6)}
 	VPSRLQ         = Inst{"vpsrlq", p66 | x0F | we1 | 0x73, vmi, f8, both, vexReg | ext(2)}
 	VPSLLQ         = Inst{"vpsllq", p66 | x0F | we1 | 0x73, vmi, f8, both, vexReg | ext(6)}
-	VPSRLDQ        = Inst{"vpsrldq", p66 | x0F | 0x73, vmi, fm, both, vexReg | ext(3)}
+	VPSRLDQ        = Inst{"vpsrldq", p66 | x0F | 0x73, vmi, fm, both, vexReg | ext(3) | noMask}
 	VPSLLVD        = Inst{"vpsllvd", p66 | x38 | 0x47, rvm, f4, both, 0}
 	VPSRLVD        = Inst{"vpsrlvd", p66 | x38 | 0x45, rvm, f4, both, 0}
 	VPSRAVD        = Inst{"vpsravd", p66 | x38 | 0x46, rvm, f4, both, 0}
@@ -44,7 +44,7 @@ var (
 	VPMULLD    = Inst{"vpmulld", p66 | x38 | 0x40, rvm, f4, both, 0}
 	VPMADDWD   = Inst{"vpmaddwd", p66 | x0F | 0xf5, rvm, fm, both, 0}
 	VPMADDUBSW = Inst{"vpmaddubsw", p66 | x38 | 0x04, rvm, fm, both, 0}
-	VPSADBW    = Inst{"vpsadbw", p66 | x0F | 0xf6, rvm, fm, both, 0}
+	VPSADBW    = Inst{"vpsadbw", p66 | x0F | 0xf6, rvm, fm, both, noMask}
 	VPHADDD    = Inst{"vphaddd", p66 | x38 | 0x02, rvm, fm, vex, 0}
 	VPSIGNB    = Inst{"vpsignb", p66 | x38 | 0x08, rvm, fm, vex, 0}
 	VPSIGNW    = Inst{"vpsignw", p66 | x38 | 0x09, rvm, fm, vex, 0}
