@@ -103,7 +103,7 @@ func (im *image) build(calls []call) ([]byte, error) {
 	ram := make([]byte, l.userPhys-sysBase+pages*page)
 	put := func(at int, v uint64) { binary.LittleEndian.PutUint64(ram[at-sysBase:], v) }
 
-	code, handlers := stub(uint32(l.tables), len(calls), int64(l.userPT), int64(l.nUserPT*512))
+	code, handlers := stub(uint32(l.tables), uint32(l.userPhys+pages*page), len(calls), int64(l.userPT), int64(l.nUserPT*512))
 	if len(code) > 2*page {
 		return nil, fmt.Errorf("bochs: stub of %d bytes", len(code))
 	}

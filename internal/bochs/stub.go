@@ -75,9 +75,15 @@ func rom() []byte {
 }
 
 // enter32 is 32-bit code: it turns on PAE, SSE, XSAVE, long mode and paging (pml4 is the physical
-// address of the page tables), and jumps to the 64-bit code behind it.
-func enter32(a *amd64.Asm, pml4 uint32) {
+// address of the page tables), and jumps to the 64-bit code behind it. Before that it touches RAM up
+// to end in ascending order: Bochs loads the image into one piece of memory, but gives that to the
+// blocks of guest RAM in the order in which the guest first uses them.
+func enter32(a *amd64.Asm, pml4, end uint32) {
 	raw(a, "66b81000"+"8ed8"+"8ec0"+"8ed0")      // flat data segments
+	raw32(a, "be", sysBase)                      // mov esi, sysBase
+	raw32(a, "8a06"+"81c6", 64<<10)              // mov al, [esi]; add esi, 64 KiB
+	raw32(a, "81fe", end)                        // cmp esi, end
+	raw(a, "72f0")                               // jb to the mov
 	raw32(a, "b8", 1<<5|1<<9|1<<10|1<<18)        // CR4: PAE OSFXSR OSXMMEXCPT OSXSAVE
 	raw(a, "0f22e0")                             // mov cr4, eax
 	raw32(a, "b8", pml4)                         //
@@ -93,10 +99,10 @@ func enter32(a *amd64.Asm, pml4 uint32) {
 
 // stub is the guest's own code. It runs the n call records and then writes to port 0xE9: the magic,
 // the records, and (index, page) of every dirty page of the user range, whose ptes page table
-// entries lie at pte; an index of all ones ends.
-func stub(pml4 uint32, n int, pte, ptes int64) ([]byte, []int) {
+// entries lie at pte; an index of all ones ends. RAM ends at end.
+func stub(pml4, end uint32, n int, pte, ptes int64) ([]byte, []int) {
 	var a amd64.Asm
-	enter32(&a, pml4)
+	enter32(&a, pml4, end)
 	raw(&a, "66b82800"+"0f00d8") // ltr 0x28
 	a.MovI(amd64.RAX, idtAt+0x200)
 	raw(&a, "0f0118")                   // lidt [rax]
