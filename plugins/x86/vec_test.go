@@ -11,6 +11,7 @@ import (
 
 	"golang.org/x/sys/cpu"
 
+	"github.com/tilewright/tilewright/internal/bochs"
 	"github.com/tilewright/tilewright/kernel"
 	"github.com/tilewright/tilewright/kernel/jit"
 )
@@ -24,16 +25,86 @@ var isas = []struct {
 	{AVX512, cpu.X86.HasAVX512F && cpu.X86.HasAVX512BW && cpu.X86.HasAVX512VL && cpu.X86.HasAVX512VNNI},
 }
 
-// eachISA runs f for every ISA that this machine runs.
-func eachISA(t *testing.T, f func(t *testing.T, isa ISA)) {
+// rig runs the calls of a test on this machine at once, or on the emulator all together at the end;
+// what the test has to say of a call's results goes to check.
+type rig struct {
+	testing.TB
+	isa    ISA
+	batch  *bochs.Batch // nil on this machine
+	bufs   []any        // made since the last call
+	size   int          // bytes of code and buffers of the batch, roughly
+	checks []func() error
+}
+
+// eachISA runs f for every ISA, on the emulator if this machine does not run it.
+func eachISA(t *testing.T, f func(r *rig)) {
 	for _, s := range isas {
 		t.Run(s.isa.Name, func(t *testing.T) {
+			r := &rig{TB: t, isa: s.isa}
 			if !s.native {
-				t.Skipf("this CPU does not run %s", s.isa.Name)
+				bochs.Need(t)
+				r.batch = &bochs.Batch{}
 			}
-			f(t, s.isa)
+			f(r)
+			r.finish()
 		})
 	}
+}
+
+// finish runs the calls on the emulator and checks them.
+func (r *rig) finish() {
+	if r.batch == nil {
+		return
+	}
+	r.batch.RunTest(r.TB)
+	for _, c := range r.checks {
+		if err := c(); err != nil {
+			r.Fatal(err)
+		}
+	}
+}
+
+// next is called between cases that share no memory; it keeps batches of the emulator small.
+func (r *rig) next() {
+	if r.batch != nil && r.size > 32<<20 {
+		r.finish()
+		r.batch, r.checks, r.size = &bochs.Batch{}, nil, 0
+	}
+}
+
+// check looks at the results of the calls so far; errors name what was called.
+func (r *rig) check(f func() error) {
+	if r.batch != nil {
+		r.checks = append(r.checks, f)
+		return
+	}
+	r.Helper()
+	if err := f(); err != nil {
+		r.Fatal(err)
+	}
+}
+
+// thin reports whether to leave out case i: the emulator runs one in n.
+func (r *rig) thin(i, n int) bool { return r.batch != nil && i%n != 0 }
+
+// call enters code at its start with the argument block of an op.
+func (r *rig) call(code []byte, op kernel.Op, args unsafe.Pointer) {
+	var block any
+	switch op {
+	case kernel.OpQuant:
+		block = (*kernel.QuantArgs)(args)
+	case kernel.OpRope:
+		block = (*kernel.RopeArgs)(args)
+	case kernel.OpAttn:
+		block = (*kernel.AttnArgs)(args)
+	default:
+		block = (*kernel.ScaleArgs)(args)
+	}
+	if _, err := r.batch.Call(code, 0, block, r.bufs...); err != nil {
+		r.Fatal(err)
+	}
+	r.bufs = nil
+	r.size += len(code)
 }
 
 // configs lists configurations of a space worth a test: the default, and each value of each
@@ -57,7 +128,7 @@ func configs(s kernel.Space) []kernel.Config {
 	return out
 }
 
-// emitted makes the callable entry of a configuration, default if c is nil.
+// emitted makes the callable entry of a configuration, default if c is nil. t may be a rig.
 func emitted(t testing.TB, isa ISA, p kernel.Problem, c kernel.Config) (func(unsafe.Pointer), kernel.Exec) {
 	t.Helper()
 	b, host := Backend{ISA: isa, ID: kernel.BackendID{Name: isa.Name}}, isa.Features
@@ -72,17 +143,32 @@ func emitted(t testing.TB, isa ISA, p kernel.Problem, c kernel.Config) (func(uns
 	if err != nil {
 		t.Fatal(err)
 	}
-	code, err := jit.Map(art.Code)
+	if r, ok := t.(*rig); ok && r.batch != nil {
+		return func(args unsafe.Pointer) { r.call(art.Code, p.Op, args) }, art.Exec
+	}
+	return mapped(t, art.Code), art.Exec
+}
+
+// mapped makes code callable in this process.
+func mapped(t testing.TB, code []byte) func(unsafe.Pointer) {
+	t.Helper()
+	m, err := jit.Map(code)
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(code.Free)
-	return code.Call, art.Exec
+	t.Cleanup(m.Free)
+	return m.Call
 }
 
 // guarded returns n elements that end where an inaccessible page begins; before them lies another.
 func guarded[T any](t testing.TB, n int) []T {
 	t.Helper()
+	if r, ok := t.(*rig); ok && r.batch != nil {
+		s := make([]T, n)
+		r.bufs = append(r.bufs, s)
+		r.size += 4096 + n*int(unsafe.Sizeof(*new(T)))
+		return s
+	}
 	const page = 4096
 	size := n * int(unsafe.Sizeof(*new(T)))
 	pages := (size + page - 1) / page * page
@@ -102,8 +188,16 @@ func guarded[T any](t testing.TB, n int) []T {
 	return unsafe.Slice((*T)(unsafe.Pointer(&m[page+pages-size])), n)
 }
 
-// ptr is the address of the first element.
-func ptr[T any](s []T) unsafe.Pointer { return unsafe.Pointer(unsafe.SliceData(s)) }
+// ptr is the address of the first element, nil if there is none.
+func ptr[T any](s []T) unsafe.Pointer { return ptrAt(s, 0) }
+
+// ptrAt is the address of element i, nil if there is none.
+func ptrAt[T any](s []T, i int) unsafe.Pointer {
+	if len(s) == 0 {
+		return nil
+	}
+	return unsafe.Pointer(&s[i])
+}
 
 // one is a guarded single value.
 func one[T any](t testing.TB, v T) unsafe.Pointer {
@@ -112,8 +206,11 @@ func one[T any](t testing.TB, v T) unsafe.Pointer {
 	return ptr(s)
 }
 
-// newArgs puts an argument block outside the Go heap.
+// newArgs puts an argument block outside the Go heap (the emulator copies it).
 func newArgs[T any](t testing.TB, v T) (*T, unsafe.Pointer) {
+	if r, ok := t.(*rig); ok && r.batch != nil {
+		return &v, unsafe.Pointer(&v)
+	}
 	s := guarded[T](t, 1)
 	s[0] = v
 	return &s[0], ptr(s)

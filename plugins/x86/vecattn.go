@@ -126,19 +126,21 @@ func (a *attn) begin() {
 
 // loadElem loads a run of cache elements as floats.
 func (a *attn) loadElem(d amd64.Vec, m amd64.Mem, p part) {
-	var mask []any
-	if p.n < a.ISA.Lanes && a.ISA.EVEX {
-		mask = []any{p.k, amd64.ZeroMask}
-	}
-	switch a.p.Elem {
-	case kernel.ElemF32:
+	if a.p.Elem == kernel.ElemF32 {
 		a.loadPart(d, m, p)
-	case kernel.ElemF16:
-		a.Op(amd64.VCVTPH2PS, append([]any{d, m}, mask...)...)
-	case kernel.ElemBF16:
-		a.Op(amd64.VPMOVZXWD, append([]any{d, m}, mask...)...)
-		a.Op(amd64.VPSLLD, d, d, 16)
+		return
 	}
+	var src any = m
+	if p.n < a.ISA.Lanes { // with masks only: the dimension is a multiple of 8
+		a.Op(amd64.VMOVDQU16, Half(d), m, p.k, amd64.ZeroMask)
+		src = Half(d)
+	}
+	if a.p.Elem == kernel.ElemF16 {
+		a.Op(amd64.VCVTPH2PS, d, src)
+		return
+	}
+	a.Op(amd64.VPMOVZXWD, d, src)
+	a.Op(amd64.VPSLLD, d, d, 16)
 }
 
 // outer adds rows x columns products to acc[row][col]. col loads column c; row is where the factor

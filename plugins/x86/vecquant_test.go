@@ -39,7 +39,7 @@ func newQuantRow(t testing.TB, p kernel.Problem, m int, rng *rand.Rand) *quantRo
 		}
 	}
 	_, r.args = newArgs(t, kernel.QuantArgs{X: ptr(r.x), Y: ptr(r.y), W: ptr(r.w), Eps: one(t, float32(1e-5)),
-		A: unsafe.Add(ptr(r.a), 4*m), Scale: unsafe.Add(ptr(r.scale), 4*m), Sum: unsafe.Add(ptr(r.sums), 4*m)})
+		A: ptrAt(r.a, m), Scale: ptrAt(r.scale, m), Sum: ptrAt(r.sums, m)})
 	return r
 }
 
@@ -194,23 +194,34 @@ func quantProblems() []kernel.Problem {
 }
 
 func TestQuant(t *testing.T) {
-	eachISA(t, func(t *testing.T, isa ISA) {
+	eachISA(t, func(t *rig) {
+		n := 0
 		for i, p := range quantProblems() {
-			s, err := quantSpace(isa, p)
+			s, err := quantSpace(t.isa, p)
 			if err != nil {
 				t.Fatal(err)
 			}
 			for _, c := range configs(s) {
-				call, _ := emitted(t, isa, p, c)
+				if n++; t.thin(n, 11) {
+					continue
+				}
+				t.next()
+				call, _ := emitted(t, t.isa, p, c)
 				rng := rand.New(rand.NewPCG(7, uint64(i)))
 				r := newQuantRow(t, p, rng.IntN(p.Act.MR), rng)
 				call(r.args)
-				if err := r.check(); err != nil {
-					t.Fatalf("%s with %s: %v", p, c, err)
-				}
+				t.check(func() error { return named(r.check(), p, c) })
 			}
 		}
 	})
+}
+
+// named says which kernel an error is about.
+func named(err error, p kernel.Problem, about any) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("%s with %v: %w", p, about, err)
 }
 
 // TestQuantExtremes: zeros, subnormal scales, huge and lone values, and what is not finite.
@@ -229,29 +240,30 @@ func TestQuantExtremes(t *testing.T) {
 			x[0], x[32], x[64] = 127, -127, 127
 		},
 	}
-	eachISA(t, func(t *testing.T, isa ISA) {
+	eachISA(t, func(t *rig) {
 		for _, arith := range []kernel.Arith{kernel.A8, kernel.A16} {
 			p := kernel.Problem{Op: kernel.OpQuant, K: 96, Pre: kernel.PreNone, Act: kernel.Act{Arith: arith, Group: 32, MR: 1}}
-			call, _ := emitted(t, isa, p, nil)
+			call, _ := emitted(t, t.isa, p, nil)
 			for name, set := range rows {
 				r := newQuantRow(t, p, 0, rand.New(rand.NewPCG(1, 2)))
 				set(r.x)
 				copy(r.before, r.x)
 				call(r.args)
-				if err := r.check(); err != nil {
-					t.Errorf("%s %s: %v", arith, name, err)
-				}
+				t.check(func() error { return named(r.check(), p, name) })
 			}
 			for _, bad := range []float32{nan, -nan, inf, -inf} {
 				r := newQuantRow(t, p, 0, rand.New(rand.NewPCG(1, 2)))
 				r.x[40] = bad
 				call(r.args)
-				for g, want := range []bool{true, false, true} {
-					s := float64(math.Float32frombits(r.scale[g]))
-					if finite := !math.IsNaN(s) && !math.IsInf(s, 0); finite != want {
-						t.Errorf("%s with %g in group 1: scale %g of group %d", arith, bad, s, g)
+				t.check(func() error {
+					for g, want := range []bool{true, false, true} {
+						s := float64(math.Float32frombits(r.scale[g]))
+						if finite := !math.IsNaN(s) && !math.IsInf(s, 0); finite != want {
+							return fmt.Errorf("%s with %g in group 1: scale %g of group %d", arith, bad, s, g)
+						}
 					}
-				}
+					return nil
+				})
 			}
 		}
 	})

@@ -35,13 +35,10 @@ func (r *rope) store(x amd64.Vec, at int, p part, cursor amd64.Reg) {
 		r.scatter(p.n, cursor, word)
 	case p.n == r.ISA.Lanes:
 		r.Op(amd64.VMOVUPSS, amd64.M(rOut, 2*at), h)
+	case r.ISA.EVEX:
+		r.Op(amd64.VMOVDQU16S, amd64.M(rOut, 2*at), h, p.k)
 	default:
-		i := 0
-		if p.n >= 8 {
-			r.Op(amd64.VMOVUPSS, amd64.M(rOut, 2*at), Low(h))
-			i = 8
-		}
-		for ; i < p.n; i++ {
+		for i := range p.n {
 			word(amd64.M(rOut, 2*(at+i)), i)
 		}
 	}

@@ -19,7 +19,7 @@ type ropeCase struct {
 	bias   bool
 }
 
-func (c ropeCase) run(t *testing.T, call func(unsafe.Pointer)) error {
+func (c ropeCase) run(t *rig, call func(unsafe.Pointer)) {
 	rng := rand.New(rand.NewPCG(3, uint64(c.p.Dim)))
 	x := normals(t, rng, c.heads*c.p.Dim, 1)
 	w, cos, sin := normals(t, rng, c.p.Dim, 1), normals(t, rng, c.p.Rot/2, 1), normals(t, rng, c.p.Rot/2, 1)
@@ -38,32 +38,42 @@ func (c ropeCase) run(t *testing.T, call func(unsafe.Pointer)) error {
 	}
 	_, args := newArgs(t, a)
 	call(args)
-	for h := range c.heads {
-		v := wide(x[h*c.p.Dim : (h+1)*c.p.Dim])
-		if c.bias {
+	t.check(func() error {
+		for h := range c.heads {
+			v := wide(x[h*c.p.Dim : (h+1)*c.p.Dim])
+			if c.bias {
+				for i := range v {
+					v[i] += float64(bias[h*c.p.Dim+i])
+				}
+			}
+			if c.p.Norm {
+				v = ref.RMSNorm(v, wide(w), float64(eps))
+			}
+			v = ref.Rotate(v, wide(cos), wide(sin))
 			for i := range v {
-				v[i] += float64(bias[h*c.p.Dim+i])
+				v[i] *= float64(scale)
+			}
+			if err := c.compare(out[h*head*size:], v); err != nil {
+				return named(fmt.Errorf("head %d: %w", h, err), c.p, c)
 			}
 		}
-		if c.p.Norm {
-			v = ref.RMSNorm(v, wide(w), float64(eps))
+		for i, b := range out {
+			if i/size%c.stride != 0 && b != 0xa5 {
+				return named(fmt.Errorf("byte %d between elements was written", i), c.p, c)
+			}
 		}
-		v = ref.Rotate(v, wide(cos), wide(sin))
-		got := make([]float64, len(v))
-		for i := range v {
-			v[i] *= float64(scale)
-			got[i] = loadElem(c.p.Elem, out[(h*head+i*c.stride)*size:])
-		}
-		if err := near(got, v, map[kernel.ElemType]float64{kernel.ElemF32: 1e-6, kernel.ElemF16: 5e-4, kernel.ElemBF16: 4e-3}[c.p.Elem]); err != nil {
-			return fmt.Errorf("head %d: %w", h, err)
-		}
+		return nil
+	})
+}
+
+// compare checks the elements of one head.
+func (c ropeCase) compare(out []byte, want []float64) error {
+	got := make([]float64, len(want))
+	for i := range got {
+		got[i] = loadElem(c.p.Elem, out[i*c.stride*c.p.Elem.Bytes():])
 	}
-	for i, b := range out {
-		if i/size%c.stride != 0 && b != 0xa5 {
-			return fmt.Errorf("byte %d between elements was written", i)
-		}
-	}
-	return nil
+	rel := map[kernel.ElemType]float64{kernel.ElemF32: 1e-6, kernel.ElemF16: 5e-4, kernel.ElemBF16: 4e-3}
+	return near(got, want, rel[c.p.Elem])
 }
 
 func loadElem(e kernel.ElemType, b []byte) float64 {
@@ -78,17 +88,18 @@ func loadElem(e kernel.ElemType, b []byte) float64 {
 
 func TestRope(t *testing.T) {
 	shapes := [][2]int{{64, 64}, {128, 128}, {96, 96}, {80, 32}, {256, 64}, {256, 256}, {64, 0}, {72, 40}, {24, 12}, {8, 8}, {2, 2}}
-	eachISA(t, func(t *testing.T, isa ISA) {
+	eachISA(t, func(t *rig) {
 		for i, s := range shapes {
 			for j, elem := range []kernel.ElemType{kernel.ElemF32, kernel.ElemF16, kernel.ElemBF16} {
 				for _, norm := range []bool{false, true} {
 					p := kernel.Problem{Op: kernel.OpRope, Dim: s[0], Rot: s[1], Norm: norm, Elem: elem}
-					call, _ := emitted(t, isa, p, nil)
+					call, _ := emitted(t, t.isa, p, nil)
 					for _, stride := range []int{1, 2, 16} {
-						c := ropeCase{p: p, heads: 1 + (i+j)%3, stride: stride, bias: (i+j+stride)%2 == 0}
-						if err := c.run(t, call); err != nil {
-							t.Fatalf("%s stride %d bias %t: %v", p, stride, c.bias, err)
+						if t.next(); t.thin(i+j+stride, 3) {
+							continue
 						}
+						c := ropeCase{p: p, heads: 1 + (i+j)%3, stride: stride, bias: (i+j+stride)%2 == 0}
+						c.run(t, call)
 					}
 				}
 			}
@@ -98,27 +109,25 @@ func TestRope(t *testing.T) {
 
 // TestRopeInPlace: with f32 elements the output may be the input.
 func TestRopeInPlace(t *testing.T) {
-	eachISA(t, func(t *testing.T, isa ISA) {
+	eachISA(t, func(t *rig) {
 		p := kernel.Problem{Op: kernel.OpRope, Dim: 80, Rot: 40, Norm: true, Elem: kernel.ElemF32}
-		call, _ := emitted(t, isa, p, nil)
+		call, _ := emitted(t, t.isa, p, nil)
 		rng := rand.New(rand.NewPCG(3, 4))
 		x, w, turn := normals(t, rng, p.Dim, 1), normals(t, rng, p.Dim, 1), normals(t, rng, p.Rot/2, 1)
 		want := ref.Rotate(ref.RMSNorm(wide(x), wide(w), 0), wide(turn), wide(turn))
 		_, args := newArgs(t, kernel.RopeArgs{X: ptr(x), W: ptr(w), Cos: ptr(turn), Sin: ptr(turn), Eps: one(t, float32(0)),
 			Scale: one(t, float32(1)), Out: ptr(x), Heads: 1, HeadStride: 4, ElemStride: 4})
 		call(args)
-		if err := near(wide(x), want, 1e-6); err != nil {
-			t.Error(err)
-		}
+		t.check(func() error { return near(wide(x), want, 1e-6) })
 	})
 }
 
 // TestRopeRounding: 16-bit elements round like the reference, bit by bit, for any float.
 func TestRopeRounding(t *testing.T) {
-	eachISA(t, func(t *testing.T, isa ISA) {
+	eachISA(t, func(t *rig) {
 		for _, elem := range []kernel.ElemType{kernel.ElemF16, kernel.ElemBF16} {
 			p := kernel.Problem{Op: kernel.OpRope, Dim: 256, Elem: elem}
-			call, _ := emitted(t, isa, p, nil)
+			call, _ := emitted(t, t.isa, p, nil)
 			rng := rand.New(rand.NewPCG(5, 6))
 			x, out := guarded[float32](t, 256*64), guarded[uint16](t, 256*64)
 			for i := range x {
@@ -128,19 +137,25 @@ func TestRopeRounding(t *testing.T) {
 				65519.99, 65520, 3.4e38, 1e-45, 6e-8, math.Float32frombits(0x7f800001), math.Float32frombits(0xffffffff)})
 			_, args := newArgs(t, kernel.RopeArgs{X: ptr(x), Scale: one(t, float32(1)), Out: ptr(out), Heads: 64, HeadStride: 512, ElemStride: 2})
 			call(args)
-			for i, v := range x {
-				want := ref.F32ToF16(v)
-				if elem == kernel.ElemBF16 {
-					want = ref.F32ToBF16(v)
+			t.check(func() error {
+				for i, v := range x {
+					want := ref.F32ToF16(v)
+					if elem == kernel.ElemBF16 {
+						want = ref.F32ToBF16(v)
+					}
+					if t.batch != nil && elem == kernel.ElemF16 && out[i] == want+1 {
+						continue // Bochs rounds ties of halves away from zero
+					}
+					if v == 0 {
+						want &= 0x7fff // a zero may lose its sign to the bias of zero
+						out[i] &= 0x7fff
+					}
+					if out[i] != want {
+						return fmt.Errorf("%s of %g (%#x) = %#x, want %#x", elem, v, math.Float32bits(v), out[i], want)
+					}
 				}
-				if v == 0 {
-					want &= 0x7fff // a zero may lose its sign to the bias of zero
-					out[i] &= 0x7fff
-				}
-				if out[i] != want {
-					t.Fatalf("%s of %g (%#x) = %#x, want %#x", elem, v, math.Float32bits(v), out[i], want)
-				}
-			}
+				return nil
+			})
 		}
 	})
 }
