@@ -15,11 +15,7 @@ func TestVecOps(t *testing.T) {
 	problems := append(kerneltest.QuantProblems(), kerneltest.RopeProblems()...)
 	problems = append(problems, kerneltest.AttnProblems()...)
 	problems = append(problems, kernel.Problem{Op: kernel.OpScale})
-	for _, set := range isas {
-		if !set.native {
-			continue
-		}
-		isa := set.isa
+	eachISA(t, func(t *testing.T, isa ISA) {
 		b := Backend{ISA: isa, ID: kernel.BackendID{Name: isa.Name}}
 		for _, p := range problems {
 			s, err := b.Space(context.Background(), isa.Features, p)
@@ -37,5 +33,5 @@ func TestVecOps(t *testing.T) {
 			kerneltest.Test(t, &kerneltest.Heap{}, kerneltest.Funcs{kernel.EntryMain: code.Call}, art)
 			code.Free()
 		}
-	}
+	})
 }

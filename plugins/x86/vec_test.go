@@ -36,8 +36,20 @@ type rig struct {
 	checks []func() error
 }
 
-// eachISA runs f for every ISA, on the emulator if this machine does not run it.
-func eachISA(t *testing.T, f func(r *rig)) {
+// eachISA runs f for every ISA that this machine runs.
+func eachISA(t *testing.T, f func(t *testing.T, isa ISA)) {
+	for _, s := range isas {
+		t.Run(s.isa.Name, func(t *testing.T) {
+			if !s.native {
+				t.Skipf("this CPU does not run %s", s.isa.Name)
+			}
+			f(t, s.isa)
+		})
+	}
+}
+
+// eachRig runs f for every ISA, on the emulator if this machine does not run it.
+func eachRig(t *testing.T, f func(r *rig)) {
 	for _, s := range isas {
 		t.Run(s.isa.Name, func(t *testing.T) {
 			r := &rig{TB: t, isa: s.isa}

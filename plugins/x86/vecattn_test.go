@@ -161,7 +161,7 @@ func (c *attnCase) ragged(rng *rand.Rand) {
 
 func TestAttn(t *testing.T) {
 	elems := []kernel.ElemType{kernel.ElemF16, kernel.ElemBF16, kernel.ElemF32}
-	eachISA(t, func(t *rig) {
+	eachRig(t, func(t *rig) {
 		for m := 1; m <= 17; m++ {
 			for i, dim := range []int{8, 64, 96, 128, 72, 256} {
 				if t.thin(m+i, 5) {
@@ -184,7 +184,7 @@ func TestAttn(t *testing.T) {
 
 // TestAttnSpace tries every value of every parameter.
 func TestAttnSpace(t *testing.T) {
-	eachISA(t, func(t *rig) {
+	eachRig(t, func(t *rig) {
 		for i, m := range []int{1, 2, 3, 4, 8, 16, 32} {
 			for j, dim := range []int{64, 88, 256} {
 				if t.thin(i+j, 3) {
@@ -216,7 +216,7 @@ func TestAttnSpace(t *testing.T) {
 
 // TestAttnExtremes: scores far apart, equal, and a fault in the model that must show.
 func TestAttnExtremes(t *testing.T) {
-	eachISA(t, func(t *rig) {
+	eachRig(t, func(t *rig) {
 		p := kernel.Problem{Op: kernel.OpAttn, M: 3, Dim: 64, Elem: kernel.ElemF32}
 		call, x := emitted(t, t.isa, p, nil)
 		rng := rand.New(rand.NewPCG(1, 1))

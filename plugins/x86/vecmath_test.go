@@ -54,7 +54,7 @@ func ramp(lo, hi float64, n int) []float32 {
 func TestExp(t *testing.T) {
 	inf, nan := float32(math.Inf(1)), float32(math.NaN())
 	special := map[float32]float32{0: 1, -inf: 0, -100: 0, -88: 0, -1e30: 0, 100: inf, inf: inf}
-	eachISA(t, func(t *rig) {
+	eachRig(t, func(t *rig) {
 		in := ramp(-87.3, 88.2, 1<<15)
 		x := apply(t, in, func(e *Emitter, v amd64.Vec) { e.exp(v) })
 		t.check(func() error {
@@ -91,7 +91,7 @@ func limit(what string, worst float64) error {
 }
 
 func TestErfc(t *testing.T) {
-	eachISA(t, func(t *rig) {
+	eachRig(t, func(t *rig) {
 		in := ramp(0, 30, 1<<14)
 		x := apply(t, in, func(e *Emitter, v amd64.Vec) {
 			d := e.Vecs(1)
@@ -110,7 +110,7 @@ func TestErfc(t *testing.T) {
 }
 
 func TestGates(t *testing.T) {
-	eachISA(t, func(t *rig) {
+	eachRig(t, func(t *rig) {
 		for _, g := range []kernel.Gate{kernel.GateSiLU, kernel.GateGELU, kernel.GateGELUTan} {
 			in := append(ramp(-20, 20, 1<<14), ramp(-1e4, 1e4, 1<<10)...)
 			in = append(in, 0, 1e30, -1e30, 3e38, -3e38, 1e-30, -1e-30, float32(math.NaN()), 0, 0, 0, 0, 0, 0, 0, 0)

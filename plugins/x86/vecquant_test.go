@@ -194,7 +194,7 @@ func quantProblems() []kernel.Problem {
 }
 
 func TestQuant(t *testing.T) {
-	eachISA(t, func(t *rig) {
+	eachRig(t, func(t *rig) {
 		n := 0
 		for i, p := range quantProblems() {
 			s, err := quantSpace(t.isa, p)
@@ -240,7 +240,7 @@ func TestQuantExtremes(t *testing.T) {
 			x[0], x[32], x[64] = 127, -127, 127
 		},
 	}
-	eachISA(t, func(t *rig) {
+	eachRig(t, func(t *rig) {
 		for _, arith := range []kernel.Arith{kernel.A8, kernel.A16} {
 			p := kernel.Problem{Op: kernel.OpQuant, K: 96, Pre: kernel.PreNone, Act: kernel.Act{Arith: arith, Group: 32, MR: 1}}
 			call, _ := emitted(t, t.isa, p, nil)

@@ -88,7 +88,7 @@ func loadElem(e kernel.ElemType, b []byte) float64 {
 
 func TestRope(t *testing.T) {
 	shapes := [][2]int{{64, 64}, {128, 128}, {96, 96}, {80, 32}, {256, 64}, {256, 256}, {64, 0}, {72, 40}, {24, 12}, {8, 8}, {2, 2}}
-	eachISA(t, func(t *rig) {
+	eachRig(t, func(t *rig) {
 		for i, s := range shapes {
 			for j, elem := range []kernel.ElemType{kernel.ElemF32, kernel.ElemF16, kernel.ElemBF16} {
 				for _, norm := range []bool{false, true} {
@@ -109,7 +109,7 @@ func TestRope(t *testing.T) {
 
 // TestRopeInPlace: with f32 elements the output may be the input.
 func TestRopeInPlace(t *testing.T) {
-	eachISA(t, func(t *rig) {
+	eachRig(t, func(t *rig) {
 		p := kernel.Problem{Op: kernel.OpRope, Dim: 80, Rot: 40, Norm: true, Elem: kernel.ElemF32}
 		call, _ := emitted(t, t.isa, p, nil)
 		rng := rand.New(rand.NewPCG(3, 4))
@@ -124,7 +124,7 @@ func TestRopeInPlace(t *testing.T) {
 
 // TestRopeRounding: 16-bit elements round like the reference, bit by bit, for any float.
 func TestRopeRounding(t *testing.T) {
-	eachISA(t, func(t *rig) {
+	eachRig(t, func(t *rig) {
 		for _, elem := range []kernel.ElemType{kernel.ElemF16, kernel.ElemBF16} {
 			p := kernel.Problem{Op: kernel.OpRope, Dim: 256, Elem: elem}
 			call, _ := emitted(t, t.isa, p, nil)

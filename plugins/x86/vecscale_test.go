@@ -9,7 +9,7 @@ import (
 )
 
 func TestScale(t *testing.T) {
-	eachISA(t, func(t *rig) {
+	eachRig(t, func(t *rig) {
 		call, _ := emitted(t, t.isa, kernel.Problem{Op: kernel.OpScale}, nil)
 		for _, n := range []int{0, 1, 7, 8, 31, 32, 33, 63, 64, 65, 200, 576} {
 			x, out := normals(t, rand.New(rand.NewPCG(1, uint64(n))), n, 1), guarded[float32](t, n)
