@@ -38,6 +38,8 @@ func (e *Engine) SetLinear(ctx context.Context, layer int, c model.Class, m int,
 
 // Layout is the present layout of a class in a layer.
 func (e *Engine) Layout(layer int, c model.Class) (kernel.Layout, error) {
+	e.turn.Lock()
+	defer e.turn.Unlock()
 	r, i, err := e.find(layer, c)
 	if err != nil {
 		return kernel.Layout{}, err

@@ -149,6 +149,9 @@ func (c *checkpoint) Vector(v Vec, layer int) ([]float32, error) {
 	if err != nil {
 		return nil, err
 	}
+	if err := quant.CheckFinite(t.Type, t.Data); err != nil {
+		return nil, fmt.Errorf("tensor %q: %w", name, err)
+	}
 	all := make([]float32, t.K())
 	if err := quant.Dequant(t.Type, t.Data, all); err != nil {
 		return nil, fmt.Errorf("tensor %q: %w", name, err)
@@ -207,7 +210,15 @@ var floatRows sync.Pool // of *[]float32: rows on their way to other codes
 func (m *matrix) Row(n int, f kernel.Format, dst Row) error {
 	switch {
 	case f.IsFloat():
-		return m.Floats(n, dst.Floats)
+		if err := m.Floats(n, dst.Floats); err != nil {
+			return err
+		}
+		for k, v := range dst.Floats {
+			if v-v != 0 {
+				return m.wrap(fmt.Errorf("weight %d of row %d is %v", k, n, v))
+			}
+		}
+		return nil
 	case f == m.native:
 		return m.wrap(quant.Codes(m.t.Type, m.row(n), dst.Codes, dst.Scales, dst.Offsets))
 	}
