@@ -7,4 +7,6 @@ import (
 )
 
 // addCommands adds the sub-commands.
-func addCommands(root *cobra.Command, s *cli.Shared) {}
+func addCommands(root *cobra.Command, s *cli.Shared) {
+	root.AddCommand(hostCmd(s), cacheCmd(s), pluginCmd(s))
+}

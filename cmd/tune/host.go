@@ -1,0 +1,182 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/spf13/cobra"
+
+	"github.com/tilewright/tilewright/cmd/internal/app"
+	"github.com/tilewright/tilewright/cmd/internal/cli"
+	"github.com/tilewright/tilewright/tuner/host"
+)
+
+func hostCmd(s *cli.Shared) *cobra.Command {
+	var file string
+	c := &cobra.Command{
+		Use: "host", Short: "Print what this machine is, as far as tuning cares", Args: cli.NoArgs,
+		Long: "Print the profile of this machine: what its CPU executes, cores, caches, what this process may use,\n" +
+			"and the settings that move timings. With --json the output is a profile that --host-profile replays.",
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			p, err := readProfile(cmd, file)
+			if err != nil {
+				return err
+			}
+			if s.JSON {
+				return printJSON(cmd.OutOrStdout(), hostJSON{p, p.Digest(), p.Threads()})
+			}
+			return printHost(cmd.OutOrStdout(), p)
+		},
+	}
+	c.Flags().StringVar(&file, "host-profile", "", "replay a profile that `tune host --json` wrote")
+	return c
+}
+
+// hostJSON is a profile with what follows from it; it parses as a profile.
+type hostJSON struct {
+	*host.Profile
+	Digest  string `json:"digest"`
+	Threads int    `json:"threads_default"`
+}
+
+func readProfile(cmd *cobra.Command, file string) (*host.Profile, error) {
+	if file == "" {
+		h, err := app.NewHost(cmd.Context(), "")
+		if err != nil {
+			return nil, err
+		}
+		return h.Profile, nil
+	}
+	f, err := os.Open(file)
+	if err != nil {
+		return nil, fmt.Errorf("--host-profile: %w", err)
+	}
+	defer f.Close()
+	p, err := host.Parse(f)
+	if err != nil {
+		return nil, fmt.Errorf("--host-profile %s: %w", file, err)
+	}
+	return p, nil
+}
+
+func printHost(w io.Writer, p *host.Profile) error {
+	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	row := func(name, format string, a ...any) { fmt.Fprintf(tw, "%s\t%s\n", name, fmt.Sprintf(format, a...)) }
+	t, l, m, s := p.Topology, p.Limits, p.Memory, p.Settings
+	row("CPU", "%s (%s family %d model %d stepping %d), %s", or(p.CPU.Name, "unnamed"), or(p.CPU.Vendor, "unknown vendor"),
+		p.CPU.Family, p.CPU.Model, p.CPU.Stepping, p.Arch)
+	row("digest", "%s", p.Digest())
+	probed := "advertised"
+	if p.Probed {
+		probed = "executed"
+	}
+	row("features", "%s (%s)", strings.Join(p.Usable, " "), probed)
+	if len(p.Refused) > 0 {
+		row("refused", "%s: advertised, but they do not execute", strings.Join(p.Refused, " "))
+	}
+	row("topology", "%s, %s, %s, %s, classes %s", count(t.Packages, "package"), count(t.Cores, "core"),
+		count(t.Threads, "logical CPU"), count(t.Nodes, "NUMA node"), or(strings.Join(t.Classes, "+"), "unknown"))
+	row("caches", "%s", or(caches(t.Caches), "unknown"))
+	row("allowed", "CPUs %s, quota %s, %s by default", ranges(l.Allowed), quota(l.Quota), count(p.Threads(), "thread"))
+	row("memory", "%s, %s available, swap %s, limit %s", size(m.Total), size(m.Available), size(m.SwapTotal), limit(l.MemoryBytes))
+	row("kernel", "%s, microcode %s", or(s.Kernel, "unknown"), or(s.Microcode, "unknown"))
+	row("settings", "THP %s (defrag %s), governor %s, boost %s, SMT %s, NUMA balancing %s", or(s.THP, "unknown"), or(s.THPDefrag, "unknown"),
+		or(s.Governor, "unknown"), or(s.Boost, "unknown"), or(s.SMT, "unknown"), or(s.NUMABalance, "unknown"))
+	row("hypervisor", "%s", or(s.Hypervisor, "none"))
+	for i, name := range slices.Sorted(maps.Keys(s.Mitigations)) {
+		head := ""
+		if i == 0 {
+			head = "mitigations"
+		}
+		row(head, "%s: %s", name, s.Mitigations[name])
+	}
+	supply := "mains"
+	if p.Power.OnBattery {
+		supply = "battery"
+	}
+	row("power", "%s, %d thermal throttles since boot", supply, p.Power.Throttles)
+	return tw.Flush()
+}
+
+func caches(list []host.Cache) string {
+	var out []string
+	for _, c := range list {
+		kind := map[string]string{"data": "d", "instruction": "i"}[strings.ToLower(c.Type)]
+		s := fmt.Sprintf("L%d%s %s", c.Level, kind, size(c.Bytes))
+		if c.Shared > 1 {
+			s += fmt.Sprintf(" shared by %d", c.Shared)
+		}
+		out = append(out, s)
+	}
+	return strings.Join(out, ", ")
+}
+
+func quota(q float64) string {
+	if q <= 0 {
+		return "none"
+	}
+	return strconv.FormatFloat(q, 'g', 3, 64) + " CPUs"
+}
+
+func limit(n int64) string {
+	if n <= 0 {
+		return "none"
+	}
+	return size(n)
+}
+
+// ranges writes sorted numbers as 0-3,8.
+func ranges(ids []int) string {
+	var out []string
+	for i := 0; i < len(ids); {
+		j := i
+		for j+1 < len(ids) && ids[j+1] == ids[j]+1 {
+			j++
+		}
+		s := strconv.Itoa(ids[i])
+		if j > i {
+			s += "-" + strconv.Itoa(ids[j])
+		}
+		out = append(out, s)
+		i = j + 1
+	}
+	return strings.Join(out, ",")
+}
+
+func or(s, unknown string) string {
+	if s == "" {
+		return unknown
+	}
+	return s
+}
+
+func count(n int, noun string) string {
+	if n == 1 {
+		return "1 " + noun
+	}
+	return fmt.Sprintf("%d %ss", n, noun)
+}
+
+// size writes bytes in the largest binary unit of which there is one.
+func size(n int64) string {
+	units := []string{"B", "KiB", "MiB", "GiB", "TiB"}
+	x, i := float64(n), 0
+	for x >= 1024 && i+1 < len(units) {
+		x, i = x/1024, i+1
+	}
+	return strings.TrimSuffix(strconv.FormatFloat(x, 'f', 1, 64), ".0") + " " + units[i]
+}
+
+func printJSON(w io.Writer, v any) error {
+	e := json.NewEncoder(w)
+	e.SetIndent("", "  ")
+	e.SetEscapeHTML(false)
+	return e.Encode(v)
+}
