@@ -3,6 +3,7 @@
 package grid
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -18,6 +19,9 @@ const Schema = 1
 
 // DefaultPasses is the number of passes of a spec that does not say.
 const DefaultPasses = 5
+
+// DefaultTimeout bounds a run of an arm that does not say, in seconds.
+const DefaultTimeout = 600
 
 // maxPasses and maxArms bound a spec.
 const (
@@ -38,6 +42,13 @@ type Spec struct {
 	Arms    []Arm    `json:"arms"`
 	// Margin is the relative gain a winner must exceed, 0.01 if not given.
 	Margin *float64 `json:"margin,omitempty"`
+	// Warmup is the number of unrecorded passes before the first, 1 if not given.
+	Warmup  *int    `json:"warmup,omitempty"`
+	Timeout float64 `json:"timeout_s,omitempty"` // of a run, for arms that do not say; 600 if 0
+	// Binary is the engine that arms with engine settings run, and Bench the flags of its bench
+	// command that they share.
+	Binary string            `json:"engine_binary,omitempty"`
+	Bench  map[string]string `json:"bench,omitempty"`
 }
 
 // Metric is a metric and where a command's JSON holds it.
@@ -49,7 +60,7 @@ type Metric struct {
 // Arm is one thing to run: settings of our engine, or any command that prints one JSON document.
 type Arm struct {
 	Name    string            `json:"name"`
-	Engine  map[string]string `json:"engine,omitempty"`  // flag without dashes -> value
+	Engine  map[string]string `json:"engine,omitempty"`  // flag of engine bench without dashes -> value
 	Command []string          `json:"command,omitempty"` // argv
 	Env     map[string]string `json:"env,omitempty"`
 	Timeout float64           `json:"timeout_s,omitempty"`
@@ -87,6 +98,10 @@ func (s *Spec) validate() error {
 		return errors.New("no metrics")
 	case s.Margin != nil && !(*s.Margin >= 0 && *s.Margin < 1):
 		return fmt.Errorf("margin %g; 0 to 1, 0.01 is 1%%", *s.Margin)
+	case s.Warmup != nil && (*s.Warmup < 0 || *s.Warmup > maxPasses):
+		return fmt.Errorf("%d warm-up passes", *s.Warmup)
+	case !(s.Timeout >= 0):
+		return fmt.Errorf("timeout of %g s", s.Timeout)
 	case s.control() < 0:
 		return fmt.Errorf("control %q is not among the arms", s.Control)
 	}
@@ -121,6 +136,27 @@ func (s *Spec) validate() error {
 
 func (s *Spec) control() int {
 	return slices.IndexFunc(s.Arms, func(a Arm) bool { return a.Name == s.Control })
+}
+
+// Warm is the number of warm-up passes.
+func (s *Spec) Warm() int {
+	if s.Warmup != nil {
+		return *s.Warmup
+	}
+	return 1
+}
+
+// Arm returns the arm that runs under a name of Order: the twin is the control.
+func (s *Spec) Arm(name string) Arm {
+	if name == AA {
+		name = s.Control
+	}
+	return s.Arms[slices.IndexFunc(s.Arms, func(a Arm) bool { return a.Name == name })]
+}
+
+// Limit is the longest that a run of an arm may take, in seconds.
+func (s *Spec) Limit(a Arm) float64 {
+	return cmp.Or(a.Timeout, s.Timeout, DefaultTimeout)
 }
 
 func (s *Spec) margin() float64 {

@@ -11,7 +11,11 @@ func (r *Report) Text() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s: kept %d of %d passes, control %s\n", r.Name, r.Kept, r.Passes, r.Control)
 	if p := r.Provenance; p.CPU != "" || p.Build != "" {
-		fmt.Fprintf(&b, "build %s, host %s (%s), %d threads, model %s, %s\n", p.Build, p.Host, p.CPU, p.Threads, p.Model, p.Started)
+		model := ""
+		if p.Model != "" {
+			model = "model " + p.Model + ", "
+		}
+		fmt.Fprintf(&b, "build %s, host %s (%s), %d threads, %s%s\n", p.Build, p.Host, p.CPU, p.Threads, model, p.Started)
 	}
 	for _, m := range r.Metrics {
 		m.text(&b, r.Control)

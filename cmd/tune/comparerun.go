@@ -1,0 +1,254 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/tilewright/tilewright/cmd/internal/app"
+	"github.com/tilewright/tilewright/cmd/internal/cli"
+	"github.com/tilewright/tilewright/tuner/measure"
+	"github.com/tilewright/tilewright/tuner/measure/grid"
+)
+
+// program is what an arm runs.
+type program struct {
+	path     string // of the executable
+	sha256   string
+	args     []string
+	env      map[string]string
+	timeout  time.Duration
+	evidence []string
+	engine   bool // ours: its output shows what ran
+}
+
+// programs are those of the arms, by name.
+type programs map[string]*program
+
+// findPrograms resolves the arms' command lines and hashes their executables.
+func findPrograms(s *grid.Spec) (programs, error) {
+	out := programs{}
+	for _, a := range s.Arms {
+		argv := a.Command
+		if len(argv) == 0 {
+			if s.Binary == "" {
+				return nil, cli.Usagef("arm %q has engine settings: the spec needs engine_binary, the engine that runs them", a.Name)
+			}
+			argv = append([]string{s.Binary}, benchArgs(s.Bench, a.Engine)...)
+		}
+		path, err := exec.LookPath(argv[0])
+		if err == nil {
+			path, err = filepath.Abs(path)
+		}
+		if err != nil {
+			return nil, cli.Usagef("arm %q: %v", a.Name, err)
+		}
+		sum, err := fileDigest(path)
+		if err != nil {
+			return nil, fmt.Errorf("arm %q: %w", a.Name, err)
+		}
+		out[a.Name] = &program{path: path, sha256: sum, args: argv[1:], env: a.Env, evidence: a.Evidence, engine: len(a.Command) == 0,
+			timeout: time.Duration(s.Limit(a) * float64(time.Second))}
+	}
+	return out, nil
+}
+
+// benchArgs is the command line of an engine arm: its own flags over those that all share.
+func benchArgs(shared, own map[string]string) []string {
+	flags := maps.Clone(shared)
+	if flags == nil {
+		flags = map[string]string{}
+	}
+	maps.Copy(flags, own)
+	args := []string{"bench", "--json"}
+	for _, name := range slices.Sorted(maps.Keys(flags)) {
+		if len(name) == 1 {
+			args = append(args, "-"+name, flags[name])
+		} else {
+			args = append(args, "--"+name+"="+flags[name])
+		}
+	}
+	return args
+}
+
+func fileDigest(path string) (string, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return "", err
+	}
+	defer f.Close()
+	h := sha256.New()
+	if _, err := io.Copy(h, f); err != nil {
+		return "", err
+	}
+	return hex.EncodeToString(h.Sum(nil)), nil
+}
+
+// unchanged fails if an executable is no longer what was measured first.
+func (ps programs) unchanged() error {
+	for _, name := range slices.Sorted(maps.Keys(ps)) {
+		if sum, err := fileDigest(ps[name].path); err != nil || sum != ps[name].sha256 {
+			return fmt.Errorf("arm %q: %s changed during the comparison: the numbers are of two builds, measure again", name, ps[name].path)
+		}
+	}
+	return nil
+}
+
+func provenance(h *app.Host, ps programs, started time.Time) grid.Provenance {
+	p := grid.Provenance{Build: cli.Version(), Host: h.Digest(), CPU: h.CPU.Name, Threads: len(h.CPUs),
+		Started: started.UTC().Format(time.RFC3339), Protocol: "a fresh process for each sample, rotated", Extra: map[string]string{}}
+	for name, g := range ps {
+		p.Extra["sha256 of "+name] = g.sha256
+		p.Extra["command of "+name] = strings.Join(append([]string{g.path}, g.args...), " ")
+		for k, v := range g.env {
+			p.Extra["env of "+name+": "+k] = v
+		}
+	}
+	return p
+}
+
+// run runs an arm once and reads what it printed.
+func (g *program) run(ctx context.Context, s *grid.Spec) grid.Result {
+	stdout, fail := g.start(ctx)
+	if fail != nil {
+		return grid.Result{Failure: fail}
+	}
+	bad := func(why string) grid.Result {
+		return grid.Result{Failure: &measure.Failure{Class: "output", Stderr: why}}
+	}
+	var doc any
+	d := json.NewDecoder(bytes.NewReader(stdout))
+	if err := d.Decode(&doc); err != nil {
+		return bad(fmt.Sprintf("stdout is not a JSON document: %v", err))
+	}
+	if _, err := d.Token(); !errors.Is(err, io.EOF) {
+		return bad("stdout holds more than one JSON document")
+	}
+	values, shown, err := s.Read(doc, g.evidence)
+	if err != nil {
+		return bad(err.Error())
+	}
+	if g.engine {
+		shown = engineEvidence(doc, shown)
+	}
+	return grid.Result{Values: values, Evidence: shown}
+}
+
+// Limits of what is kept of a run.
+const (
+	maxStdout = 16 << 20
+	maxStderr = 16 << 10
+	headLines = 3
+)
+
+// start runs the process in a group of its own, which is gone when it returns.
+func (g *program) start(ctx context.Context) ([]byte, *measure.Failure) {
+	runtime.LockOSThread() // Pdeathsig is sent when the thread that started the process ends
+	defer runtime.UnlockOSThread()
+	limited, cancel := context.WithTimeout(ctx, g.timeout)
+	defer cancel()
+	c := exec.CommandContext(limited, g.path, g.args...)
+	stdout, stderr := &head{max: maxStdout}, &head{max: maxStderr}
+	c.Stdout, c.Stderr = stdout, stderr
+	c.Env = os.Environ()
+	for k, v := range g.env {
+		c.Env = append(c.Env, k+"="+v)
+	}
+	c.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
+	c.Cancel = func() error { return syscall.Kill(-c.Process.Pid, syscall.SIGKILL) }
+	c.WaitDelay = 2 * time.Second // for pipes that grandchildren hold
+	err := c.Run()
+	if c.Process != nil {
+		_ = syscall.Kill(-c.Process.Pid, syscall.SIGKILL) // what it left running would disturb the next arm
+	}
+	if err == nil && stdout.cut {
+		return nil, &measure.Failure{Class: "output", Stderr: fmt.Sprintf("more than %d bytes on stdout", maxStdout)}
+	}
+	if err == nil || errors.Is(err, exec.ErrWaitDelay) && c.ProcessState.Success() {
+		return stdout.b, nil
+	}
+	return nil, failure(err, limited.Err() != nil, c.ProcessState, stderr)
+}
+
+func failure(err error, timeout bool, st *os.ProcessState, stderr *head) *measure.Failure {
+	f := &measure.Failure{Class: "start", Stderr: stderr.lines()}
+	ws, ok := syscall.WaitStatus(0), false
+	if st != nil {
+		ws, ok = st.Sys().(syscall.WaitStatus)
+	}
+	switch {
+	case timeout:
+		f.Class = "timeout"
+	case !ok:
+		f.Stderr = err.Error()
+	case ws.Signaled():
+		f.Class, f.Signal = "signal", unix.SignalName(ws.Signal())
+	default:
+		f.Class, f.Exit = "exit", ws.ExitStatus()
+	}
+	return f
+}
+
+// head keeps the first bytes that are written to it.
+type head struct {
+	b   []byte
+	max int
+	cut bool
+}
+
+func (h *head) Write(p []byte) (int, error) {
+	n := min(len(p), h.max-len(h.b))
+	h.b = append(h.b, p[:n]...)
+	h.cut = h.cut || n < len(p)
+	return len(p), nil
+}
+
+// lines are the first lines of text in one.
+func (h *head) lines() string {
+	var out []string
+	for line := range strings.Lines(string(h.b)) {
+		if line = strings.TrimSpace(line); line != "" {
+			out = append(out, line[:min(len(line), 200)])
+		}
+		if len(out) == headLines {
+			break
+		}
+	}
+	return strings.Join(out, " | ")
+}
+
+// engineEvidence is what a report of engine bench shows of its knobs: the artifacts that ran, the
+// bytes that are resident, the threads.
+func engineEvidence(doc any, shown map[string]string) map[string]string {
+	if shown == nil {
+		shown = map[string]string{}
+	}
+	top, _ := doc.(map[string]any)
+	results, _ := top["results"].([]any)
+	for _, r := range results {
+		m, _ := r.(map[string]any)
+		ran, _ := m["artifacts"].(map[string]any)
+		name := fmt.Sprint(m["test"])
+		shown[name+" artifacts"] = strings.Join(slices.Sorted(maps.Keys(ran)), " ")
+		for _, k := range []string{"weights", "weights_bytes", "n_threads", "n_depth"} {
+			shown[name+" "+k] = fmt.Sprint(m[k])
+		}
+	}
+	return shown
+}
