@@ -75,7 +75,7 @@ const problemHelp = `PROBLEM is JSON, or a file that holds it, with the fields o
 
   {"op":"scale"}
   {"op":"linear","arith":"a8","m":1,"n":3072,"k":1024,
-   "format":{"bits":4,"group":128,"offset":true,"scale":"f16"},
+   "format":{"bits":4,"group":128,"offset":true,"scale_type":"f16"},
    "layout":{"lanes":16,"cols":2},"act":{"arith":"a8","group":128}}
 
 Artifacts of the cache show the problems of a tuned model: tune cache show DIGEST.`

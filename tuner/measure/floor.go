@@ -57,16 +57,32 @@ func AAFloor(pairs []float64, planned, dropped int, seed uint64) Floor {
 	return f
 }
 
+// floorJSON is a floor in the commands' contract.
+type floorJSON struct {
+	Noise   *float64 `json:"aa_noise"`
+	Kept    int      `json:"kept"`
+	Dropped int      `json:"dropped"`
+	Level   Level    `json:"level"`
+	Why     string   `json:"why,omitempty"`
+	Blocks  int      `json:"planned_blocks"`
+}
+
 // MarshalJSON writes the fields of the commands' contract.
 func (f Floor) MarshalJSON() ([]byte, error) {
-	return json.Marshal(struct {
-		Noise   *float64 `json:"aa_noise"`
-		Kept    int      `json:"kept"`
-		Dropped int      `json:"dropped"`
-		Level   Level    `json:"level"`
-		Why     string   `json:"why,omitempty"`
-		Blocks  int      `json:"planned_blocks"`
-	}{number(f.Noise), f.Kept, f.Dropped, f.Level, f.Why, f.Blocks})
+	return json.Marshal(floorJSON{number(f.Noise), f.Kept, f.Dropped, f.Level, f.Why, f.Blocks})
+}
+
+// UnmarshalJSON reads what MarshalJSON wrote: all but the center.
+func (f *Floor) UnmarshalJSON(b []byte) error {
+	var v floorJSON
+	if err := json.Unmarshal(b, &v); err != nil {
+		return err
+	}
+	*f = Floor{Noise: math.Inf(1), Level: v.Level, Why: v.Why, Blocks: v.Blocks, Kept: v.Kept, Dropped: v.Dropped}
+	if v.Noise != nil {
+		f.Noise = *v.Noise
+	}
+	return nil
 }
 
 // number is x for JSON, null where JSON has no number.

@@ -49,13 +49,15 @@ func ParseExpectations(r io.Reader) (*Expectations, error) {
 	return &e, nil
 }
 
-// Expectations makes a baseline of a report, for a later Check.
+// Expectations makes a baseline of a report, for a later Check: of the arms that have a result.
 func (r *Report) Expectations() Expectations {
 	e := Expectations{Schema: Schema, Name: r.Name, Metrics: map[string]map[string]Expectancy{}}
 	for _, m := range r.Metrics {
 		e.Metrics[m.Metric.Name] = map[string]Expectancy{}
 		for _, row := range m.Ranking.Rows {
-			e.Metrics[m.Metric.Name][row.Arm] = Expectancy{row.Median, row.Spread}
+			if row.Why == "" {
+				e.Metrics[m.Metric.Name][row.Arm] = Expectancy{row.Median, row.Spread}
+			}
 		}
 	}
 	return e

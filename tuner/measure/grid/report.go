@@ -76,8 +76,12 @@ func Build(s *Spec, results []Result, disturbed map[int]string, p Provenance) (*
 	kept, of := j.Kept()
 	r := &Report{Schema: Schema, Name: s.Name, Control: s.Control, Provenance: p, Passes: of, Kept: kept,
 		Failures: j.Failures(), Rejected: j.Rejections(), Disturbed: j.Disturbed(), Notes: notes}
+	ran := map[string]bool{AA: false} // it is meant to run what the control runs
+	for _, x := range results {
+		ran[x.Arm] = x.Arm != AA && (ran[x.Arm] || x.Failure == nil)
+	}
 	for _, f := range j.Findings() {
-		if f.Arm != AA { // it is meant to run what the control runs
+		if ran[f.Arm] {
 			r.Findings = append(r.Findings, f)
 		}
 	}

@@ -1,0 +1,172 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/rogpeppe/go-internal/testscript"
+
+	"github.com/tilewright/tilewright/cache"
+	"github.com/tilewright/tilewright/cmd/internal/app"
+	"github.com/tilewright/tilewright/cmd/internal/cli"
+	"github.com/tilewright/tilewright/kernel"
+)
+
+var update = flag.Bool("update", false, "rewrite the golden parts of the scripts")
+
+func TestMain(m *testing.M) {
+	app.MaybeServe()
+	app.MaybeRun()
+	testscript.Main(m, map[string]func(){
+		"tune": func() { os.Exit(realMain()) },
+		"arm":  arm,
+	})
+}
+
+// arm is a program to compare. Its arguments are text to print, or: once=FILE works the first time
+// only; exit=N, signal=N and sleep=DURATION end it that way, after its stderr=TEXT; env=NAME prints a
+// variable, grow=FILE another number each time.
+func arm() {
+	var out []string
+	fail := false
+	for _, a := range os.Args[1:] {
+		name, v, _ := strings.Cut(a, "=")
+		n, _ := strconv.Atoi(v)
+		switch name {
+		case "once":
+			f, err := os.OpenFile(v, os.O_CREATE|os.O_EXCL, 0o600)
+			fail = err != nil
+			f.Close()
+		case "stderr":
+			fmt.Fprintln(os.Stderr, v)
+		case "exit":
+			if fail {
+				os.Exit(n)
+			}
+		case "signal":
+			_ = syscall.Kill(os.Getpid(), syscall.Signal(n))
+			time.Sleep(time.Minute)
+		case "sleep":
+			d, _ := time.ParseDuration(v)
+			time.Sleep(d)
+		case "grow":
+			b, _ := os.ReadFile(v)
+			_ = os.WriteFile(v, append(b, 'x'), 0o600)
+			out = append(out, fmt.Sprint((len(b)*len(b))%7+1))
+		case "env":
+			out = append(out, os.Getenv(v))
+		default:
+			out = append(out, a)
+		}
+	}
+	fmt.Println(strings.Join(out, ""))
+}
+
+func TestScripts(t *testing.T) {
+	testscript.Run(t, testscript.Params{
+		Dir: "testdata/script", UpdateScripts: *update, RequireExplicitExec: true,
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){
+			"exits": exits, "store": storeCmd, "mode": modeCmd,
+		},
+		Setup: func(e *testscript.Env) error {
+			root, err := filepath.Abs("../..")
+			if err != nil {
+				return err
+			}
+			self, err := exec.LookPath("tune")
+			if err != nil {
+				return err
+			}
+			e.Vars = append(e.Vars, "SELF="+filepath.Dir(self), "TILEWRIGHT_CACHE_DIR="+e.WorkDir+"/cache", "TILEWRIGHT_SYSTEM_CACHE_DIR="+e.WorkDir+"/system",
+				"TILEWRIGHT_PLUGIN_DIR="+e.WorkDir+"/plugins", "ROOT="+root)
+			for _, name := range []string{"GOCACHE", "GOMODCACHE", "GOTOOLCHAIN"} {
+				v, err := exec.Command("go", "env", name).Output()
+				if err != nil {
+					return err
+				}
+				e.Vars = append(e.Vars, name+"="+strings.TrimSpace(string(v)))
+			}
+			return nil
+		},
+		Condition: func(cond string) (bool, error) {
+			if cond == "amd64" {
+				return runtime.GOARCH == "amd64", nil
+			}
+			return false, fmt.Errorf("unknown condition %q", cond)
+		},
+	})
+}
+
+// exits STATUS COMMAND... checks a command's exit status.
+func exits(ts *testscript.TestScript, _ bool, args []string) {
+	err := ts.Exec(args[1], args[2:]...)
+	got := 0
+	var exit *exec.ExitError
+	if errors.As(err, &exit) {
+		got = exit.ExitCode()
+	} else {
+		ts.Check(err)
+	}
+	if strconv.Itoa(got) != args[0] {
+		ts.Fatalf("exit status %d, want %s", got, args[0])
+	}
+}
+
+// mode MODE FILE checks permissions.
+func modeCmd(ts *testscript.TestScript, _ bool, args []string) {
+	fi, err := os.Stat(ts.MkAbs(args[1]))
+	ts.Check(err)
+	if got := fmt.Sprintf("%04o", fi.Mode().Perm()); got != args[0] {
+		ts.Fatalf("%s has mode %s, want %s", args[1], got, args[0])
+	}
+}
+
+// store DIR prepares a store of made-up entries; store DIR PRESET adds a decision that holds on this
+// host, store DIR PRESET soft one that wants revalidation.
+func storeCmd(ts *testscript.TestScript, _ bool, args []string) {
+	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	st := cache.Open(cache.Options{Dir: ts.MkAbs(args[0]), Now: func() time.Time { now = now.Add(time.Hour); return now }})
+	defer st.Close()
+	if len(args) == 1 {
+		ts.Check(madeUp(st))
+		return
+	}
+	t, err := target(context.Background(), &cli.Shared{}, &app.ModelFlags{Preset: args[1], Weights: "w4a8"})
+	ts.Check(err)
+	defer t.Model.Close()
+	key, err := t.DecisionKey()
+	ts.Check(err)
+	if len(args) > 2 {
+		key.Host.Kernel = "1.2.3"
+	}
+	ts.Check(st.PutDecision(cache.Decision{Key: key, Artifacts: []string{"00"}}))
+}
+
+func madeUp(st *cache.Store) error {
+	host := cache.HostKey{Arch: "amd64", CPU: "Maker 1 2", Features: kernel.NewFeatures("avx2", "fma"), Kernel: "6.1"}
+	sources := cache.Sources{Engine: "e0", Backends: map[string]string{"avx2": "b0"}}
+	d := cache.Decision{Key: cache.DecisionKey{Schema: cache.Schema, Weights: "w4a8", Phase: "decode+prefill", Context: 4096, CPUs: 2,
+		Model: cache.ModelKey{Name: "tiny", Heads: 2, Classes: []cache.ClassKey{{Role: "down", N: 64, K: 128, Format: kernel.Asym(32), Count: 1}}},
+		Host:  host, Sources: sources, Protocol: cache.Protocol}}
+	p := kernel.Problem{Op: kernel.OpScale}
+	c := kernel.Choice{Problem: p, Backend: "avx2", Config: kernel.Config{"unroll": 4}}
+	id := kernel.BackendID{Name: "avx2", Digest: "b0"}
+	req := cache.NewRequest(c, id, host.Features)
+	a := &kernel.Artifact{Kind: kernel.KindCode, Code: []byte{0xc3}, Entries: map[string]int{kernel.EntryMain: 0}, Key: kernel.ArtifactKey{
+		Problem: p, Config: c.Config, LayoutVersion: kernel.LayoutVersion, ISA: []string{"avx2"}, ABI: kernel.ABILeaf, Backend: id}}
+	d.Artifacts = []string{kernel.KeyDigest(req)}
+	r := cache.Rule{Key: cache.RuleKey{Schema: cache.Schema, Weights: "w4a8", Arith: kernel.A8, Format: kernel.Asym(32), CPUs: 2, Host: host,
+		Sources: sources, Protocol: cache.Protocol}, Layout: kernel.Layout{Lanes: 16, Cols: 1}}
+	return errors.Join(st.PutArtifact(req, a, "tuned"), st.PutRule(r), st.PutDecision(d))
+}
