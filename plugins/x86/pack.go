@@ -1,0 +1,91 @@
+package x86
+
+import (
+	"fmt"
+	"unsafe"
+
+	"github.com/tilewright/tilewright/kernel"
+	"github.com/tilewright/tilewright/kernel/asm/amd64"
+)
+
+func init() {
+	generators[kernel.OpPack] = generator{space: packSpace, emit: emitPack}
+}
+
+// packSpace has one point: packing is bound by memory.
+func packSpace(_ ISA, p kernel.Problem) (kernel.Space, error) {
+	if err := checkFormat(p.Format); err != nil {
+		return kernel.Space{}, err
+	}
+	if p.Format.IsFloat() || p.Layout.Lanes != 16 || p.Layout.Cols < 1 || p.Layout.Cols > 16 {
+		return kernel.Space{}, fmt.Errorf("%w: %s: want codes of 4 or 8 bits and 16 lanes", kernel.ErrUnsupported, p)
+	}
+	return kernel.Space{Version: "1"}, nil
+}
+
+// emitPack packs eight channels at a time, 16 k a step: rows c and c+4 share a register, so that a
+// 4x4 transpose of dwords within 128-bit lanes makes vectors of one dword of eight channels.
+func emitPack(isa ISA, p kernel.Problem, _ kernel.Config) (Code, error) {
+	var args kernel.PackArgs
+	const (
+		src, dst, stride, stride3 = amd64.RSI, amd64.RDX, amd64.R10, amd64.R11
+		octets, lo, hi, to, steps = amd64.RBX, amd64.R8, amd64.R9, amd64.R12, amd64.RCX
+	)
+	e := NewEmitter(isa)
+	e.arg(src, unsafe.Offsetof(args.Src))
+	e.arg(dst, unsafe.Offsetof(args.Dst))
+	e.arg(stride, unsafe.Offsetof(args.SrcStride))
+	e.Lea(stride3, amd64.MX(stride, stride, 2, 0))
+	run := 64 * p.Layout.Cols
+	e.times(octets, p.Layout.NR()/8, func() {
+		e.Mov(lo, src)
+		e.Lea(hi, amd64.MX(src, stride, 4, 0))
+		e.Mov(to, dst)
+		e.arg(steps, unsafe.Offsetof(args.K))
+		e.Shr(steps, 4)
+		e.Align(32)
+		top := e.Here()
+		rows := func(base amd64.Reg) [4]amd64.Mem {
+			return [4]amd64.Mem{amd64.M(base, 0), amd64.MX(base, stride, 1, 0), amd64.MX(base, stride, 2, 0), amd64.MX(base, stride3, 1, 0)}
+		}
+		e.packOctet(p.Format.Bits, to, run, rows(lo), rows(hi))
+		e.AddI(lo, 16)
+		e.AddI(hi, 16)
+		e.AddI(to, p.Format.Bits/2*run)
+		e.Dec(steps)
+		e.Jcc(amd64.CcNE, top)
+		e.Lea(src, amd64.MX(src, stride, 8, 0))
+		e.AddI(dst, 32)
+	})
+	e.Ret()
+	code, err := e.Code()
+	return Code{Bytes: code, Entries: map[string]int{kernel.EntryMain: 0}}, err
+}
+
+// packOctet transposes 16 k of eight rows and stores the runs, one dword of eight channels each.
+func (e *Emitter) packOctet(bits int, to amd64.Reg, run int, lo, hi [4]amd64.Mem) {
+	y := amd64.Y
+	for i := range lo {
+		e.Op(amd64.VMOVUPS, amd64.X(i), lo[i])
+		e.Op(amd64.VINSERTI128, y(i), y(i), hi[i], 1)
+	}
+	e.Op(amd64.VPUNPCKLDQ, y(4), y(0), y(1))
+	e.Op(amd64.VPUNPCKHDQ, y(5), y(0), y(1))
+	e.Op(amd64.VPUNPCKLDQ, y(6), y(2), y(3))
+	e.Op(amd64.VPUNPCKHDQ, y(7), y(2), y(3))
+	for i := range 2 {
+		e.Op(amd64.VPUNPCKLQDQ, y(2*i), y(4+i), y(6+i))
+		e.Op(amd64.VPUNPCKHQDQ, y(2*i+1), y(4+i), y(6+i))
+	}
+	if bits == 8 {
+		for i := range 4 {
+			e.Op(amd64.VMOVUPSS, amd64.M(to, i*run), y(i))
+		}
+		return
+	}
+	for i := range 2 { // high nibbles are the next dword
+		e.Op(amd64.VPSLLD, y(2*i+1), y(2*i+1), 4)
+		e.Op(amd64.VPOR, y(2*i), y(2*i), y(2*i+1))
+		e.Op(amd64.VMOVUPSS, amd64.M(to, i*run), y(2*i))
+	}
+}
