@@ -14,7 +14,7 @@ type tile struct {
 
 	mr      int  // rows
 	streams int  // panels walked at once
-	cols    int  // columns of a panel computed at once; the rest follow in further passes
+	vecs    int  // vectors of a panel computed at once; the rest follow in further passes
 	ku      int  // k of one iteration of the inner loop
 	rows    bool // operand order: rows outside, expanded weights kept; else weights outside
 	hi      bool // own accumulators for nibble planes left in place
@@ -33,7 +33,7 @@ func newTile(isa ISA, p kernel.Problem, c kernel.Config) tile {
 		return absent
 	}
 	return tile{p: p, isa: isa,
-		mr: at(parMR, 1), streams: at(parStreams, 1), cols: at(parCols, p.Layout.Cols), ku: at(parKU, int(unrolls(tile{p: p, isa: isa})[0])),
+		mr: at(parMR, 1), streams: at(parStreams, 1), vecs: at(parVecs, 1), ku: at(parKU, int(unrolls(tile{p: p, isa: isa})[0])),
 		rows: at(parOrder, 0) == 1, hi: at(parHi, 0) == 1, fmem: at(parFMem, 0) == 1, panel: at(parPanel, 0) == 1,
 		pf: at(parPrefetch, 0), hint: uint8(at(parHint, 1))}
 }
@@ -53,8 +53,9 @@ func (t tile) span() int {
 	return t.p.K
 }
 
-// vecs is the number of vectors of the columns computed at once.
-func (t tile) vecs() int { return t.cols * t.streams * t.isa.Halves() }
+// width is the number of vectors, of all streams, computed at once, passes how often.
+func (t tile) width() int  { return t.vecs * t.streams }
+func (t tile) passes() int { return t.p.Layout.Cols * t.isa.Halves() / t.vecs }
 
 // dot is how products are accumulated.
 type dot int
@@ -144,7 +145,7 @@ const (
 
 func newLinear(t tile) *linear {
 	l := &linear{Emitter: NewEmitter(t.isa), tile: t, c: t.codec()}
-	n := t.mr * t.vecs()
+	n := t.mr * t.width()
 	l.acc = l.Vecs(n)
 	l.acc16 = l.acc
 	if t.wide() {
@@ -154,7 +155,7 @@ func newLinear(t tile) *linear {
 		l.hiAcc = l.Vecs(n)
 	}
 	if t.grouped() && !t.fmem {
-		l.facc = l.Vecs(n * t.p.Layout.Cols / t.cols)
+		l.facc = l.Vecs(n * t.passes())
 	}
 	l.operands()
 	l.constants()
@@ -165,7 +166,7 @@ func newLinear(t tile) *linear {
 func (l *linear) operands() {
 	nw := 1
 	if l.rows {
-		nw = l.vecs()
+		nw = l.width()
 		l.b = l.Vecs(1)
 	} else {
 		if !l.isa.EVEX {

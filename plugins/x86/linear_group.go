@@ -39,7 +39,7 @@ func (l *linear) clearAcc() {
 		return
 	}
 	for m := range l.mr {
-		row := l.acc[m*l.vecs():][:l.vecs()]
+		row := l.acc[m*l.width():][:l.width()]
 		if l.sumCoef() != 0 {
 			l.debt(row[0], m)
 		} else {
@@ -73,7 +73,7 @@ func (l *linear) endGroup(pass int) {
 	if l.p.Format.Offset {
 		per = 2
 	}
-	kinds, n := l.rowValues(), l.vecs()
+	kinds, n := l.rowValues(), l.width()
 	if !l.isa.EVEX && len(l.work) >= per*n+len(kinds) {
 		for i := range n {
 			l.loadScale(l.work[per*i:][:per], pass, i)
@@ -157,7 +157,7 @@ func (l *linear) rowOperand(r amd64.Vec, kind rowValue, m int) any {
 
 // apply ends the group of row m, vector i; scale holds the scale and the offset.
 func (l *linear) apply(m, pass, i int, scale []amd64.Vec, row func(rowValue) any) {
-	x := l.acc[m*l.vecs()+i]
+	x := l.acc[m*l.width()+i]
 	if l.narrow() {
 		l.Op(amd64.VPMADDWD, x, x, l.ones)
 		if l.sumCoef() != 0 {
@@ -165,7 +165,7 @@ func (l *linear) apply(m, pass, i int, scale []amd64.Vec, row func(rowValue) any
 		}
 	}
 	if l.hi {
-		h := l.hiAcc[m*l.vecs()+i]
+		h := l.hiAcc[m*l.width()+i]
 		l.Op(amd64.VPSRAD, h, h, 4)
 		l.Op(amd64.VPADDD, x, x, h)
 	}
@@ -211,5 +211,5 @@ func (l *linear) accumulate(m, pass, i int, x amd64.Vec, f any) {
 }
 
 func (l *linear) faccAt(m, pass, i int) int {
-	return (m*(l.p.Layout.Cols/l.cols)+pass)*l.vecs() + i
+	return (m*l.passes()+pass)*l.width() + i
 }

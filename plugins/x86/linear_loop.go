@@ -29,14 +29,14 @@ func (l *linear) generate() ([]byte, error) {
 		l.MovI(regGroups, int64(l.p.K/l.span()))
 		l.Align(32)
 		group := l.Here()
-		l.passes()
+		l.runPasses()
 		l.AddI(regS, l.scaleStep())
 		l.AddI(regSum, 4*l.mr)
 		l.AddI(regScale, 4*l.mr)
 		l.Dec(regGroups)
 		l.Jcc(amd64.CcNE, group)
 	} else {
-		l.passes()
+		l.runPasses()
 	}
 	l.storeTile()
 	if l.streams > 1 {
@@ -50,9 +50,9 @@ func (l *linear) generate() ([]byte, error) {
 	return l.Code()
 }
 
-// passes runs one group, some columns at a time; each pass but the last goes back to its start.
-func (l *linear) passes() {
-	n := l.p.Layout.Cols / l.cols
+// runPasses runs one group, some vectors at a time; each pass but the last goes back to its start.
+func (l *linear) runPasses() {
+	n := l.passes()
 	for pass := range n {
 		l.clearAcc()
 		l.inner(pass)
@@ -103,7 +103,7 @@ func (l *linear) runByWeights(r, pass int) {
 			l.broadcast(b, l.activation(r, i/l.mr, i%l.mr))
 		}
 	}
-	for i := range l.vecs() {
+	for i := range l.width() {
 		l.LoadV(l.w[0], l.weights(r, pass, i))
 		l.prefetch(r, pass, i)
 		for p := range l.c.planes {
@@ -122,7 +122,7 @@ func (l *linear) runByWeights(r, pass int) {
 // runByRows keeps the weights of a plane in registers and takes one row after the other.
 func (l *linear) runByRows(r, pass int) {
 	for p := range l.c.planes {
-		for i := range l.vecs() {
+		for i := range l.width() {
 			l.expand(i, l.weights(r, pass, i), p)
 			if p == 0 {
 				l.prefetch(r, pass, i)
@@ -130,7 +130,7 @@ func (l *linear) runByRows(r, pass int) {
 		}
 		for m := range l.mr {
 			l.broadcast(l.b[0], l.activation(r, p, m))
-			for i := range l.vecs() {
+			for i := range l.width() {
 				l.madd(m, i, r, p, l.v[i], l.b[0])
 			}
 		}
@@ -150,7 +150,7 @@ func (l *linear) expand(i int, src any, p int) amd64.Vec {
 
 // madd adds weights v (vector i, run r, plane p) times activations of row m.
 func (l *linear) madd(m, i, r, p int, v amd64.Vec, act any) {
-	at := m*l.vecs() + i
+	at := m*l.width() + i
 	acc := l.acc[at]
 	if l.hi && p%2 == 1 {
 		acc = l.hiAcc[at]
@@ -203,13 +203,13 @@ func (l *linear) activation(r, p, m int) amd64.Mem {
 
 // place is the stream, the column of the panel and the half of vector i of a pass.
 func (l *linear) place(pass, i int) (stream, col, half int) {
-	h := l.isa.Halves()
-	return i / h / l.cols, pass*l.cols + i/h%l.cols, i % h
+	h, v := l.isa.Halves(), pass*l.vecs+i%l.vecs
+	return i / l.vecs, v / h, v % h
 }
 
 func (l *linear) prefetch(r, pass, i int) {
-	if m := l.weights(r, pass, i); l.pf > 0 && i%l.isa.Halves() == 0 {
-		l.Prefetch(l.hint, m.Add(l.pf))
+	if _, _, half := l.place(pass, i); l.pf > 0 && half == 0 {
+		l.Prefetch(l.hint, l.weights(r, pass, i).Add(l.pf))
 	}
 }
 

@@ -35,8 +35,8 @@ func (l *linear) out(m, pass, i int) amd64.Mem {
 // tileDo visits every vector of the output tile.
 func (l *linear) tileDo(f func(m, pass, i int)) {
 	for m := range l.mr {
-		for pass := range l.p.Layout.Cols / l.cols {
-			for i := range l.vecs() {
+		for pass := range l.passes() {
+			for i := range l.width() {
 				f(m, pass, i)
 			}
 		}
@@ -66,6 +66,6 @@ func (l *linear) storeTile() {
 
 func (l *linear) storePass(pass int) {
 	for at, v := range l.acc {
-		l.StoreV(l.out(at/l.vecs(), pass, at%l.vecs()), v)
+		l.StoreV(l.out(at/l.width(), pass, at%l.width()), v)
 	}
 }

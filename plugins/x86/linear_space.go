@@ -11,7 +11,7 @@ import (
 const (
 	parMR       = "mr"
 	parStreams  = "streams"
-	parCols     = "cols"
+	parVecs     = "vecs"
 	parOrder    = "order"
 	parHi       = "hi"
 	parFMem     = "fmem"
@@ -32,14 +32,14 @@ func linearSpace(isa ISA, p kernel.Problem) (kernel.Space, error) {
 		return kernel.Space{}, err
 	}
 	s := newSpace("1")
-	t := tile{p: p, isa: isa, mr: 1, streams: 1, cols: 1}
+	t := tile{p: p, isa: isa, mr: 1, streams: 1, vecs: 1}
 	integer, many := p.Arith != kernel.F32, p.M > 8
 	add := func(name, doc string, values []int64, names ...string) {
 		s.add(name, doc, values, names...)
 	}
 	add(parMR, "rows of the register tile; callers pad rows to a multiple", rowChoices(isa, p))
 	add(parStreams, "panels walked at once, each a sequential stream", choose(many, []int64{1, 2}, []int64{1, 2, 4, 8}))
-	add(parCols, "columns of a panel computed at once", divisors(p.Layout.Cols))
+	add(parVecs, "vectors of a panel computed at once; a panel has "+fmt.Sprint(p.Layout.Cols*isa.Halves()), divisors(p.Layout.Cols*isa.Halves()))
 	add(parOrder, "weights: activations from memory or kept in registers; rows: expanded weights kept", []int64{0, 1}, "weights", "rows")
 	add(parHi, "own accumulators for high nibbles, left in place", choose(isa.EVEX && p.Format.Bits == 4 && integer, []int64{0, 1}, []int64{0}), "no", "yes")
 	add(parFMem, "float accumulators", choose(t.grouped(), []int64{0, 1}, []int64{0}), "registers", "output tile")
@@ -96,13 +96,13 @@ func unrolls(t tile) []int64 {
 // linearConstraints declares register pressure and code size in terms of the parameters.
 func linearConstraints(s *spaceBuilder, t tile) {
 	h, cols := t.isa.Halves(), t.p.Layout.Cols
-	accs := h
+	accs := 1
 	if t.wide() {
-		accs = 2 * h
+		accs = 2
 	}
 	var regs sum
-	regs.add(accs, parMR, parCols, parStreams)
-	regs.add(h, parHi, parMR, parCols, parStreams)
+	regs.add(accs, parMR, parVecs, parStreams)
+	regs.add(1, parHi, parMR, parVecs, parStreams)
 	if t.grouped() {
 		regs.add(h*cols, parMR, parStreams)
 		regs.add(-h*cols, parMR, parStreams, parFMem)
@@ -123,8 +123,8 @@ func linearConstraints(s *spaceBuilder, t tile) {
 	if t.dot() == dotByte {
 		weights = 2
 	}
-	regs.add(max(2, t.groupRegs()-1)+temp, parOrder)
-	regs.add(weights*h, parOrder, parCols, parStreams)
+	regs.add(max(1+temp, t.groupRegs()-weights), parOrder)
+	regs.add(weights, parOrder, parVecs, parStreams)
 	byWeights := func(n int, names ...string) {
 		regs.add(n, names...)
 		regs.add(-n, append(slices.Clone(names), parOrder)...)
@@ -137,7 +137,7 @@ func linearConstraints(s *spaceBuilder, t tile) {
 	s.limit("vector registers", regs, t.isa.Regs)
 
 	var dots sum
-	dots.add(h*t.p.Arith.Bytes(), parMR, parCols, parStreams, parKU)
+	dots.add(t.p.Arith.Bytes(), parMR, parVecs, parStreams, parKU)
 	s.limit("multiply-accumulates of one iteration, in k of a quarter", dots, 4*maxDots)
 	var panel, raw sum
 	panel.add(1, parPanel, parStreams)
@@ -215,15 +215,16 @@ func (s *spaceBuilder) limit(doc string, terms sum, most int) {
 	}
 }
 
-// space takes as defaults the first of the preferences that the space allows. A preference may name
-// parameters that the space does not have, and leave out others: their first values serve.
+// space takes as defaults the first of the preferences that the space allows, each value lowered to
+// one that its parameter has. Parameters that a preference leaves out take their first value.
 func (s *spaceBuilder) space(preferences []kernel.Config) (kernel.Space, error) {
 	for _, want := range preferences {
 		for i, p := range s.s.Params {
-			if v, ok := want[p.Name]; ok && slices.Contains(p.Values, v) {
-				s.s.Params[i].Default = v
-			} else {
-				s.s.Params[i].Default = p.Values[0]
+			s.s.Params[i].Default = p.Values[0]
+			for _, v := range p.Values {
+				if v <= want[p.Name] {
+					s.s.Params[i].Default = v
+				}
 			}
 		}
 		if s.s.Check(s.s.Default()) == nil {

@@ -22,7 +22,7 @@ type unpacker struct {
 }
 
 func newUnpacker(isa ISA, p kernel.Problem) *unpacker {
-	t := tile{p: p, isa: isa, mr: 1, cols: p.Layout.Cols, streams: 1}
+	t := tile{p: p, isa: isa, mr: 1, vecs: p.Layout.Cols * isa.Halves(), streams: 1}
 	u := &unpacker{linear: &linear{Emitter: NewEmitter(isa), tile: t, c: t.codec()}}
 	u.raw, u.x, u.s, u.m = u.Vec(), u.Vec(), u.Vec(), u.Vec()
 	u.masks()
@@ -43,7 +43,7 @@ func (u *unpacker) generate() ([]byte, error) {
 		u.dequantise()
 	} else {
 		u.runs(u.p.K, func() {
-			for i := range u.vecs() {
+			for i := range u.width() {
 				u.vector(i)
 			}
 		})
@@ -58,7 +58,7 @@ func (u *unpacker) generate() ([]byte, error) {
 func (u *unpacker) dequantise() {
 	runs := u.p.Format.Group / u.c.runK()
 	u.times(regGroups, u.p.K/u.p.Format.Group, func() {
-		for i := range u.vecs() {
+		for i := range u.width() {
 			if i > 0 {
 				u.SubI(regW, runs*u.runBytes())
 				u.SubI(regOut, runs*u.c.planes*u.runBytes())
