@@ -49,7 +49,11 @@ func memory(name string, n int) []byte {
 	if m := memories[name]; len(m) >= n {
 		return m[:n]
 	}
-	m := jit.HugeAlloc((n+7)&^7, true)
+	mem, err := jit.Alloc((n+7)&^7, true)
+	if err != nil {
+		panic(err)
+	}
+	m := mem.Bytes()
 	r := rand.New(rand.NewPCG(1, 1))
 	for i := range unsafe.Slice((*uint64)(unsafe.Pointer(&m[0])), len(m)/8) {
 		*(*uint64)(unsafe.Pointer(&m[8*i])) = r.Uint64() & 0x3f3f3f3f3f3f3f3f

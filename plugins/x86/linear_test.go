@@ -5,7 +5,6 @@ import (
 	"flag"
 	"fmt"
 	"math/rand/v2"
-	"syscall"
 	"testing"
 	"unsafe"
 
@@ -26,30 +25,23 @@ func every(quick int) int {
 }
 
 // guardPages allocates operands that end where an inaccessible page begins.
-type guardPages struct{ maps [][]byte }
+type guardPages struct{ mems []*jit.Mem }
 
 func (g *guardPages) Alloc(n int) (kerneltest.Buffer, error) {
-	const page = 4096
-	size := (n + page - 1) / page * page
-	m, err := syscall.Mmap(-1, 0, size+page, syscall.PROT_READ|syscall.PROT_WRITE, syscall.MAP_PRIVATE|syscall.MAP_ANON)
+	m, err := jit.GuardBytes(n)
 	if err != nil {
 		return kerneltest.Buffer{}, err
 	}
-	g.maps = append(g.maps, m)
-	if err := syscall.Mprotect(m[size:], syscall.PROT_NONE); err != nil {
-		return kerneltest.Buffer{}, err
-	}
-	b := m[size-n : size : size]
+	g.mems = append(g.mems, m)
+	b := m.Bytes()
 	return kerneltest.Buffer{Mem: b, Addr: uint64(uintptr(unsafe.Pointer(unsafe.SliceData(b))))}, nil
 }
 
 func (g *guardPages) Reset() error {
-	for _, m := range g.maps {
-		if err := syscall.Munmap(m); err != nil {
-			return err
-		}
+	for _, m := range g.mems {
+		m.Free()
 	}
-	g.maps = nil
+	g.mems = nil
 	return nil
 }
 
@@ -82,14 +74,14 @@ func emit(t testing.TB, isa ISA, p kernel.Problem, c kernel.Config) *kernel.Arti
 // load maps an artifact; its entries are callable until the test ends.
 func load(t testing.TB, a *kernel.Artifact) kerneltest.Funcs {
 	t.Helper()
-	code, err := jit.Map(a.Code)
+	code, err := jit.MapArtifact(a)
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(code.Free)
 	fs := kerneltest.Funcs{}
-	for name, off := range a.Entries {
-		fs[name] = func(args unsafe.Pointer) { jit.Call0(code.Entry+uintptr(off), args) }
+	for name := range a.Entries {
+		fs[name], _ = code.Func(name)
 	}
 	return fs
 }
