@@ -6,15 +6,13 @@ import (
 
 	"github.com/tilewright/tilewright/engine/linear"
 	"github.com/tilewright/tilewright/engine/mem"
-	"github.com/tilewright/tilewright/engine/model"
 	"github.com/tilewright/tilewright/kernel"
 )
 
 // input is what a region reads, row by row.
 type input struct {
-	step     linear.Step
-	residual bool           // X is the residual stream, of row first on
-	first    int            //
+	residual bool           // X is the residual stream
+	first    int            // row of the stream that is row 0 here
 	x        unsafe.Pointer // else X
 	y        unsafe.Pointer // what is added to the stream, or multiplies the gate
 	stride   int            // bytes between rows of x and y
@@ -152,7 +150,7 @@ func (e *Engine) linear(ctx context.Context, r *linear.Region, m int, in input, 
 	if err != nil {
 		return err
 	}
-	in.step, in.hidden = e.stepOf(r), e.Model.Spec.Hidden
+	in.hidden = e.Model.Spec.Hidden
 	st.in = in
 	st.job.Region, st.job.Point, st.job.M, st.job.Out, st.job.Next = r, p, m, mem.Addr(out), &st.next
 	st.next.Store(0)
@@ -207,12 +205,10 @@ func (e *Engine) observe(op string, layer, m int, start, end int64) {
 	}
 }
 
-// regionOf names the index of a region within a layer.
+// Places of the regions of a layer, in the order of model.LayerRegions.
 const (
 	regQKV = iota
 	regO
 	regGateUp
 	regDown
 )
-
-var _ = [...]model.Region{regQKV: model.RegionQKV, regO: model.RegionO, regGateUp: model.RegionGateUp, regDown: model.RegionDown}
