@@ -9,6 +9,8 @@ type Stats struct {
 
 // Stats returns the engine's figures.
 func (e *Engine) Stats() Stats {
+	e.turn.Lock()
+	defer e.turn.Unlock()
 	s := Stats{LoadStats: e.loaded, MACsPerToken: e.Model.Spec.MACs()}
 	for _, r := range e.regions() {
 		s.BytesPerToken += r.Bytes()
