@@ -116,6 +116,7 @@ func New(name, short string) (*cobra.Command, *Shared) {
 			return nil
 		},
 	}
+	root.RunE = func(cmd *cobra.Command, _ []string) error { return cmd.Help() }
 	s.Register(root.PersistentFlags())
 	root.PersistentPreRunE = func(cmd *cobra.Command, _ []string) error {
 		if err := applyDefaults(cmd, s.Config); err != nil {
