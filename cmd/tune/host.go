@@ -2,7 +2,9 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"maps"
@@ -16,26 +18,40 @@ import (
 
 	"github.com/tilewright/tilewright/cmd/internal/app"
 	"github.com/tilewright/tilewright/cmd/internal/cli"
+	"github.com/tilewright/tilewright/engine/bench"
+	"github.com/tilewright/tilewright/engine/model"
+	"github.com/tilewright/tilewright/kernel"
+	"github.com/tilewright/tilewright/plugins/generic"
+	"github.com/tilewright/tilewright/search/stat"
 	"github.com/tilewright/tilewright/tuner/host"
 )
 
 func hostCmd(s *cli.Shared) *cobra.Command {
 	var file string
+	var measure bool
 	c := &cobra.Command{
-		Use: "host", Short: "Print what this machine is, as far as tuning cares", Args: cli.NoArgs,
+		Use: "host", Short: "Print what this machine is and what it can do at best", Args: cli.NoArgs,
 		Long: "Print the profile of this machine: what its CPU executes, cores, caches, what this process may use,\n" +
-			"and the settings that move timings. With --json the output is a profile that --host-profile replays.",
+			"and the settings that move timings; and its ceilings, measured over the packed weights of a preset.\n" +
+			"With --json the output is a profile that --host-profile replays.",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			p, err := readProfile(cmd, file)
 			if err != nil {
 				return err
 			}
-			if s.JSON {
-				return printJSON(cmd.OutOrStdout(), hostJSON{p, p.Digest(), p.Threads()})
+			out := hostJSON{Profile: p, Digest: p.Digest(), Threads: p.Threads()}
+			if measure && file == "" {
+				if out.Ceilings, err = measureCeilings(cmd.Context(), s); err != nil {
+					return fmt.Errorf("ceilings (--ceilings=false leaves them out): %w", err)
+				}
 			}
-			return printHost(cmd.OutOrStdout(), p)
+			if s.JSON {
+				return printJSON(cmd.OutOrStdout(), out)
+			}
+			return errors.Join(printHost(cmd.OutOrStdout(), p), printCeilings(cmd.OutOrStdout(), out.Ceilings))
 		},
 	}
+	c.Flags().BoolVar(&measure, "ceilings", true, "measure what the machine can do at best; takes some seconds")
 	c.Flags().StringVar(&file, "host-profile", "", "replay a profile that `tune host --json` wrote")
 	return c
 }
@@ -43,8 +59,64 @@ func hostCmd(s *cli.Shared) *cobra.Command {
 // hostJSON is a profile with what follows from it; it parses as a profile.
 type hostJSON struct {
 	*host.Profile
-	Digest  string `json:"digest"`
-	Threads int    `json:"threads_default"`
+	Digest   string    `json:"digest"`
+	Threads  int       `json:"threads_default"`
+	Ceilings *ceilings `json:"ceilings,omitempty"`
+}
+
+// ceilings are medians, and the backend whose kernels read them.
+type ceilings struct {
+	bench.Ceilings
+	Backend string `json:"backend"`
+}
+
+// ceilingRounds is the number of readings of which the median counts.
+const ceilingRounds = 5
+
+// measureCeilings reads the ceilings over the weights of the default preset, which no cache holds.
+func measureCeilings(ctx context.Context, s *cli.Shared) (*ceilings, error) {
+	l, err := app.Load(ctx, s, &app.ModelFlags{Preset: model.DefaultPreset, Weights: string(model.W4A8), Context: 16, Pin: true}, nil)
+	if err != nil {
+		return nil, err
+	}
+	defer l.Close()
+	suite, err := l.Backends.Suite(ctx)
+	if err != nil {
+		return nil, err
+	}
+	p, err := bench.NewProber(ctx, l.Engine, suite)
+	if err != nil {
+		return nil, err
+	}
+	read, err := suite.Default(ctx, kernel.Problem{Op: kernel.OpStream})
+	if err != nil {
+		return nil, err
+	}
+	var seen [4][]float64
+	for range ceilingRounds {
+		c, err := p.Measure(l.Plan.Knobs.ThreadsDecode, l.Plan.Knobs.ThreadsPrefill)
+		if err := errors.Join(err, ctx.Err()); err != nil {
+			return nil, err
+		}
+		for i, x := range []float64{c.ReadGBs, c.Int8GMACs, c.Int16GMACs, c.FP32GMACs} {
+			seen[i] = append(seen[i], x)
+		}
+	}
+	return &ceilings{bench.Ceilings{ReadGBs: stat.Median(seen[0]), Int8GMACs: stat.Median(seen[1]),
+		Int16GMACs: stat.Median(seen[2]), FP32GMACs: stat.Median(seen[3])}, read.Backend}, nil
+}
+
+func printCeilings(w io.Writer, c *ceilings) error {
+	if c == nil {
+		return nil
+	}
+	note := ""
+	if c.Backend == generic.Name {
+		note = ": portable kernels, the machine can do more"
+	}
+	_, err := fmt.Fprintf(w, "ceilings     read %.1f GB/s, int8 %.0f GMAC/s, int16 %.0f GMAC/s, fp32 %.0f GMAC/s (%s%s)\n",
+		c.ReadGBs, c.Int8GMACs, c.Int16GMACs, c.FP32GMACs, c.Backend, note)
+	return err
 }
 
 func readProfile(cmd *cobra.Command, file string) (*host.Profile, error) {

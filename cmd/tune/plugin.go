@@ -24,7 +24,7 @@ import (
 
 func pluginCmd(s *cli.Shared) *cobra.Command {
 	c := group("plugin", "List, describe, test and write backends")
-	c.AddCommand(pluginLsCmd(s), pluginDescribeCmd(s), pluginNewCmd(s), pluginDisasmCmd(s))
+	c.AddCommand(pluginLsCmd(s), pluginDescribeCmd(s), pluginTestCmd(s), pluginNewCmd(s), pluginDisasmCmd(s))
 	return c
 }
 

@@ -82,6 +82,9 @@ func loadReport(dir string) (*report, time.Time, error) {
 
 // writeDetails prints every verdict and failure, which the summary leaves out.
 func (r *report) writeDetails(w io.Writer) error {
+	if r.Busy {
+		fmt.Fprintln(w, "measured with --allow-busy: other programs were at work, the numbers are not trusted")
+	}
 	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(tw, "\nPHASE\tWEIGHTS\tWHAT\tRATIO\t95%\tDECISION\tWHY")
 	for _, v := range r.Verdicts {
