@@ -82,17 +82,20 @@ func (m *memory) propose(p point, out []Candidate) []Candidate {
 // told returns what is known of a configuration, nil if nothing is.
 func (m *memory) told(c kernel.Config) *Result { return m.results[m.locate(c).key()] }
 
+// repeats is how many draws of known members in a row make fresh scan for the rest.
+const repeats = 16
+
 // fresh appends up to n unseen members: drawn by sample, and when draws keep repeating, from a scan
 // of the rest, so that none left means none left.
 func (m *memory) fresh(n int, out []Candidate, draw func() point) []Candidate {
 	want := len(out) + n
-	for misses := 0; len(out) < want && misses < tries; {
+	for misses := 0; len(out) < want && misses < repeats; {
 		before := len(out)
 		if p := draw(); p != nil {
 			out = m.propose(p, out)
 		}
-		if len(out) == before {
-			misses++
+		if misses++; len(out) > before {
+			misses = 0
 		}
 	}
 	if len(out) < want {
