@@ -37,7 +37,7 @@ func Tuners() []Tuner {
 			return search.NewHalving(l.Space, seed, 96, 1000, 1)
 		}),
 		by("tpe", func(l *Landscape, p Plan, seed uint64) (search.Strategy, error) {
-			return search.NewTPE(l.Space, seed, p.Screen, 1)
+			return search.NewDefault(l.Space, seed, p.Screen)
 		}),
 		by("descent", func(l *Landscape, p Plan, seed uint64) (search.Strategy, error) {
 			return search.NewDescent(l.Space, seed, 1000, 1)

@@ -115,7 +115,7 @@ func TestRecordedReport(t *testing.T) {
 	}
 	for _, x := range Tuners() {
 		if !strings.Contains(string(b), x.Name) {
-			t.Errorf("testdata/report.txt lacks %s: run with -update -tunes 60", x.Name)
+			t.Errorf("testdata/report.txt lacks %s: run go test ./search/sim -run TestReport -update -tunes=60", x.Name)
 		}
 	}
 }

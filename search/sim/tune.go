@@ -20,7 +20,7 @@ type Plan struct {
 }
 
 // DefaultPlan is what a tune of one problem can afford on two cores.
-var DefaultPlan = Plan{Screen: 900, Batch: 8, Finalists: 8, Final: 24, Pairs: 6, PerRun: 8, Margin: 0.01}
+var DefaultPlan = Plan{Screen: 900, Batch: search.DefaultBatch, Finalists: 8, Final: 24, Pairs: 6, PerRun: 8, Margin: 0.01}
 
 // Outcome is what a tune decided and what the truth is.
 type Outcome struct {

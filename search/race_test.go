@@ -1,0 +1,72 @@
+package search
+
+import (
+	"math"
+	"math/rand/v2"
+	"slices"
+	"testing"
+)
+
+func TestRaceKeepsTheBestAndTheControl(t *testing.T) {
+	wrong := 0
+	const races = 200
+	for seed := range uint64(races) {
+		rng := rand.New(rand.NewPCG(seed, 3))
+		costs := []float64{1.2, 1, 1.1, 1.5, 2, 1.05}
+		r := NewRace(len(costs), RaceOptions{MaxBlocks: 40, Keep: 1, Seed: seed})
+		for !r.Done() {
+			b := Block{Costs: make([]float64, len(costs))}
+			for _, a := range r.Next() {
+				b.Costs[a] = costs[a] * math.Exp(0.03*rng.NormFloat64())
+			}
+			r.Add(b)
+		}
+		alive := r.Alive()
+		if alive[0] != 0 {
+			t.Fatal("the control was eliminated")
+		}
+		if !slices.Contains(alive, 1) {
+			wrong++
+		}
+		if st := r.Standings()[3]; st.Out == 0 || st.Out > 12 {
+			t.Errorf("the slowest arm left after block %d", st.Out)
+		}
+	}
+	if wrong > races/20 {
+		t.Errorf("%d of %d races eliminated the best arm, alpha is 5%%", wrong, races)
+	}
+}
+
+func TestRaceEndsInTies(t *testing.T) {
+	r := NewRace(3, RaceOptions{MaxBlocks: 100, Tie: 0.02, Seed: 1})
+	rng := rand.New(rand.NewPCG(1, 1))
+	for !r.Done() {
+		b := Block{Costs: []float64{1, 1, 1}}
+		for i := range b.Costs {
+			b.Costs[i] *= math.Exp(0.005 * rng.NormFloat64())
+		}
+		r.Add(b)
+	}
+	if kept, _ := r.Kept(); kept >= 100 {
+		t.Error("a race of equal arms ran to its last block")
+	}
+}
+
+func TestRaceDropsBlocksBlind(t *testing.T) {
+	r := NewRace(2, RaceOptions{MaxBlocks: 4})
+	r.Add(Block{Costs: []float64{1, 0.1}, Disturbed: "steal"})
+	r.Add(Block{Costs: []float64{math.NaN(), 0.1}})
+	r.Add(Block{Costs: []float64{1, -3}})
+	if kept, of := r.Kept(); kept != 1 || of != 3 {
+		t.Errorf("kept %d of %d, want 1 of 3", kept, of)
+	}
+	if n := r.Standings()[0].Score.N; n != 0 {
+		t.Errorf("%d samples of an arm that gave only impossible ones", n)
+	}
+	for range 20 {
+		r.Add(Block{Costs: []float64{1, 1}, Disturbed: "steal"})
+	}
+	if !r.Done() {
+		t.Error("a race of nothing but disturbed blocks goes on for ever")
+	}
+}
