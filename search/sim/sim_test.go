@@ -10,7 +10,7 @@ import (
 )
 
 var (
-	full   = flag.Int("tunes", 12, "synthetic tunes of each tuner in each scenario")
+	full   = flag.Int("tunes", 6, "synthetic tunes of each tuner in each scenario")
 	update = flag.Bool("update", false, "rewrite testdata/report.txt from all tuners: takes minutes at -tunes 60")
 )
 
