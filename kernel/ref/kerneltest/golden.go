@@ -1,26 +1,152 @@
 package kerneltest
 
 import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"math"
+
 	"github.com/tilewright/tilewright/kernel"
+	"github.com/tilewright/tilewright/kernel/ref"
 )
 
 // Golden is a quick check of an artifact before its first use: one random case at the artifact's own
-// reduction length, for as few channels and rows as one call takes. Check is the thorough one.
+// size. A linear artifact computes one call's channels and rows at its own reduction length; every
+// channel and every row is compared at least once, so that each accumulator of the register tile is.
+// Check is the thorough one.
 func Golden(mem Allocator, run Runner, a *kernel.Artifact) error {
-	if a.Key.Problem.Op != kernel.OpLinear {
-		return nil // the other ops are few, small, and checked whole when they are built
-	}
 	b := newBench(mem, run, a)
-	if n := b.p.Layout.NR() * max(1, b.e.Streams); n < b.p.N {
-		b.p.N = n
+	dim, elem := b.p.Dim, b.p.Elem.Bytes()
+	cases := map[kernel.Op]func() error{
+		kernel.OpLinear: b.goldenLinear,
+		kernel.OpQuant:  func() error { return b.quantCase(b.normals(b.p.K, 1), b.p.Act.MR-1, false) },
+		kernel.OpRope:   func() error { return b.ropeCase(2, true, dim*elem, elem) },
+		kernel.OpAttn: func() error {
+			return b.attnCase([]int{1, 2}, 1, func(r, n int) (int, int) { return 3 + r%20, n - 2 - r%7 })
+		},
+		kernel.OpScale: func() error { return b.scaleCase(67, false) },
+		kernel.OpPack:  func() error { return b.packCase(128, 40) },
+	}
+	f := cases[b.p.Op]
+	if f == nil {
+		return nil // probes of the ceilings compute nothing
 	}
 	var errs []error
-	b.try(&errs, "golden", func() error {
-		w, acts := b.linearData(linearCases[0], b.e.MR)
-		return b.linearCase(w, acts, false)
-	})
-	if len(errs) > 0 {
-		return errs[0]
+	b.try(&errs, "golden", f)
+	return errors.Join(errs...)
+}
+
+// goldenLinear fills the packed weights and activations with random codes, and compares sums of
+// products in float64 along the diagonals of the tile.
+func (b *bench) goldenLinear() error {
+	p, l, act := b.p, b.p.Layout, b.act()
+	if err := l.Validate(p.Format); err != nil {
+		return err
+	}
+	streams := max(b.e.Streams, 1)
+	panels := streams
+	if streams > 1 {
+		panels++ // for "tail"
+	}
+	pb, sb := l.PanelBytes(p.Format, p.K), l.ScaleBytes(p.Format, p.K)
+	codes, scales := b.alloc(panels*pb), b.alloc(panels*sb)
+	b.noise(codes.Mem, p.Format.Bits, p.Format.Scale)
+	b.noise(scales.Mem, 16, p.Format.Scale)
+	acts := b.goldenActs(act)
+	ac, as32, sums := acts.Pack()
+	aBuf, asBuf, sumBuf := put(b, ac), put(b, as32), put(b, sums)
+	w, stride := codes, pb
+	if b.e.Panel {
+		w, stride = b.fill(panels*b.e.PanelStride), b.e.PanelStride
+		b.call(kernel.EntryUnpack, codes.Addr, scales.Addr, w.Addr, uint64(panels))
+	}
+	ldc := panels * l.NR() * 4
+	out := b.fill(act.MR * ldc)
+	calls := func(entry string, first, n int) {
+		b.call(entry, w.at(first*stride), scales.at(first*sb), aBuf.Addr, asBuf.Addr, sumBuf.Addr,
+			out.at(first*l.NR()*4), uint64(n), uint64(ldc))
+	}
+	calls(kernel.EntryMain, 0, streams)
+	if panels > streams {
+		calls(kernel.EntryTail, streams, 1)
+	}
+	if b.err != nil {
+		return b.err
+	}
+	return b.goldenRows(acts, codes.Mem, scales.Mem, as[float32](out))
+}
+
+// goldenRows compares channel n with row n%MR, and further channels until every row was seen.
+func (b *bench) goldenRows(acts *ref.Acts, codes, scales []byte, got []float32) error {
+	k, mr := b.p.K, b.e.MR
+	width := len(got) / mr
+	for i, v := range got {
+		if v-v != 0 {
+			return fmt.Errorf("row %d, channel %d: got %g", i/width, i%width, v)
+		}
+	}
+	bound := integerBound
+	if b.p.Arith == kernel.F32 {
+		bound = floatBound
+	}
+	x := acts.Values()
+	w := make([]float32, k)
+	for i := range max(width, mr) {
+		m, n := i%mr, i%width
+		if err := ref.Row(w, b.p.Layout, b.p.Format, codes, scales, n); err != nil {
+			return err
+		}
+		var sum, abs float64
+		for j, v := range x[m] {
+			t := v * float64(w[j])
+			sum += t
+			abs += math.Abs(t)
+		}
+		if err := within(float64(got[m*width+n]), sum, 2*bound*abs); err != nil {
+			return fmt.Errorf("row %d, channel %d: %w", m, n, err)
+		}
 	}
 	return nil
+}
+
+// goldenActs are MR rows of random activations.
+func (b *bench) goldenActs(act kernel.Act) *ref.Acts {
+	a := &ref.Acts{Act: act, M: act.MR, K: b.p.K}
+	qmax := act.Arith.QMax()
+	for range act.MR {
+		raw := Buffer{Mem: make([]byte, 4*a.K)}
+		b.noise(raw.Mem, 32, "")
+		if act.Arith == kernel.F32 {
+			a.Floats = append(a.Floats, as[float32](raw))
+			continue
+		}
+		codes := as[int32](raw)
+		for i, v := range codes {
+			codes[i] = v % int32(qmax+1)
+		}
+		s := make([]float32, act.Groups(a.K))
+		for g := range s {
+			s[g] = (1 + b.r.Float32()) / float32(qmax)
+		}
+		a.Codes, a.Scales = append(a.Codes, codes), append(a.Scales, s)
+	}
+	return a
+}
+
+// noise fills mem with random codes of some bits, or with floats between 1/8 and 2 of either sign.
+func (b *bench) noise(mem []byte, bits int, t kernel.ScaleType) {
+	keep, set := ^uint64(0), uint64(0)
+	switch {
+	case bits == 32:
+		keep, set = 0x81ffffff81ffffff, 0x3e0000003e000000
+	case bits == 16 && t == kernel.ScaleBF16:
+		keep, set = 0x81ff81ff81ff81ff, 0x3e003e003e003e00
+	case bits == 16:
+		keep, set = 0x8fff8fff8fff8fff, 0x3000300030003000
+	}
+	for len(mem) > 0 {
+		var word [8]byte
+		binary.LittleEndian.PutUint64(word[:], b.r.Uint64()&keep|set)
+		mem = mem[copy(mem, word[:]):]
+	}
 }

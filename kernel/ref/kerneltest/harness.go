@@ -87,10 +87,10 @@ type TB interface {
 	Errorf(format string, args ...any)
 }
 
-// Test is Check for tests: each op has a function of the same form.
+// Test is Check, and Golden, for tests: each op has a function of the same form.
 func Test(t TB, mem Allocator, run Runner, a *kernel.Artifact) {
 	t.Helper()
-	if err := Check(mem, run, a); err != nil {
+	if err := errors.Join(Check(mem, run, a), Golden(mem, run, a)); err != nil {
 		t.Errorf("%s [%s] %s: %v", a.Key.Problem, a.Key.Config, a.Key.Backend.Name, err)
 	}
 }
@@ -135,9 +135,9 @@ func (b *bench) try(errs *[]error, name string, f func() error) {
 	}
 }
 
-// alloc returns n bytes, or nothing once a case has failed.
+// alloc returns n bytes, or memory that no kernel sees once a case has failed or for n = 0.
 func (b *bench) alloc(n int) Buffer {
-	if b.err != nil {
+	if b.err != nil || n == 0 {
 		return Buffer{Mem: make([]byte, n)}
 	}
 	buf, err := b.mem.Alloc(n)

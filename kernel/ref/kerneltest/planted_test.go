@@ -84,8 +84,12 @@ func TestPlantedFaults(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			fns := build(t, c.p)
 			fns[kernel.EntryMain] = c.spoil(fns[kernel.EntryMain])
-			if err := Check(&Heap{}, Funcs(fns), goArtifact(c.p, kernel.Exec{MR: 2})); err == nil {
+			a := goArtifact(c.p, kernel.Exec{MR: 2})
+			if err := Check(&Heap{}, Funcs(fns), a); err == nil {
 				t.Error("the fault went unnoticed")
+			}
+			if err := Golden(&Heap{}, Funcs(fns), a); err == nil && !strings.HasSuffix(name, "exact") {
+				t.Error("the fault went unnoticed by the quick check")
 			}
 		})
 	}

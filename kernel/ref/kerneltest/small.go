@@ -20,52 +20,55 @@ func (b *bench) scale() []error {
 	var errs []error
 	for _, n := range []int{1, 3, 8, 15, 16, 17, 64, 576, 1031} {
 		for _, inPlace := range []bool{false, true} {
-			b.try(&errs, fmt.Sprintf("%d floats, in place %t", n, inPlace), func() error {
-				x, f := b.normals(n, 3), float32(-1.7)
-				xBuf := put(b, x)
-				out := xBuf
-				if !inPlace {
-					out = b.fill(4 * n)
-				}
-				b.call(kernel.EntryMain, xBuf.Addr, out.Addr, put(b, []float32{f}).Addr, uint64(n))
-				for i, v := range as[float32](out) {
-					if b.err == nil && v != x[i]*f {
-						return fmt.Errorf("element %d: got %g, want %g", i, v, x[i]*f)
-					}
-				}
-				return nil
-			})
+			b.try(&errs, fmt.Sprintf("%d floats, in place %t", n, inPlace), func() error { return b.scaleCase(n, inPlace) })
 		}
 	}
 	return errs
 }
 
+func (b *bench) scaleCase(n int, inPlace bool) error {
+	x, f := b.normals(n, 3), float32(-1.7)
+	xBuf := put(b, x)
+	out := xBuf
+	if !inPlace {
+		out = b.fill(4 * n)
+	}
+	b.call(kernel.EntryMain, xBuf.Addr, out.Addr, put(b, []float32{f}).Addr, uint64(n))
+	for i, v := range as[float32](out) {
+		if b.err == nil && v != x[i]*f {
+			return fmt.Errorf("element %d: got %g, want %g", i, v, x[i]*f)
+		}
+	}
+	return nil
+}
+
 func (b *bench) pack() []error {
 	var errs []error
-	f := b.p.Format
 	for _, k := range []int{16, 32, 48, 128, 576} {
 		for _, gap := range []int{0, 40} {
-			b.try(&errs, fmt.Sprintf("K = %d, rows %d bytes apart", k, k+gap), func() error {
-				nr := b.p.Layout.NR()
-				src := b.alloc((nr-1)*(k+gap) + k)
-				want := make([]byte, b.p.Layout.PanelBytes(f, k))
-				for i := range src.Mem {
-					src.Mem[i] = uint8(b.r.IntN(int(b.maxCode()) + 1))
-				}
-				for i := range nr * k {
-					off, shift := b.p.Layout.CodeAt(f, i/k, i%k)
-					want[off] |= src.Mem[i/k*(k+gap)+i%k] << shift
-				}
-				dst := b.fill(len(want))
-				b.call(kernel.EntryMain, src.Addr, dst.Addr, uint64(k), uint64(k+gap))
-				if b.err == nil && !bytes.Equal(dst.Mem, want) {
-					return fmt.Errorf("the packed panel differs")
-				}
-				return nil
-			})
+			b.try(&errs, fmt.Sprintf("K = %d, rows %d bytes apart", k, k+gap), func() error { return b.packCase(k, gap) })
 		}
 	}
 	return errs
+}
+
+func (b *bench) packCase(k, gap int) error {
+	f, nr := b.p.Format, b.p.Layout.NR()
+	src := b.alloc((nr-1)*(k+gap) + k)
+	want := make([]byte, b.p.Layout.PanelBytes(f, k))
+	for i := range src.Mem {
+		src.Mem[i] = uint8(b.r.IntN(int(b.maxCode()) + 1))
+	}
+	for i := range nr * k {
+		off, shift := b.p.Layout.CodeAt(f, i/k, i%k)
+		want[off] |= src.Mem[i/k*(k+gap)+i%k] << shift
+	}
+	dst := b.fill(len(want))
+	b.call(kernel.EntryMain, src.Addr, dst.Addr, uint64(k), uint64(k+gap))
+	if b.err == nil && !bytes.Equal(dst.Mem, want) {
+		return fmt.Errorf("the packed panel differs")
+	}
+	return nil
 }
 
 func (b *bench) stream() []error {
