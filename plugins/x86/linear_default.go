@@ -5,20 +5,28 @@ import "github.com/tilewright/tilewright/kernel"
 // linearDefaults are the declared defaults in order of preference: the first that the registers
 // allow counts. They were found by measuring on Zen 3 (AVX2) and Emerald Rapids (AVX-512).
 func linearDefaults(isa ISA, p kernel.Problem) []kernel.Config {
-	base := kernel.Config{parKU: 64, parHint: 1, parPrefetch: 2048}
+	base := kernel.Config{parHint: 1}
 	switch {
 	case p.M > 8:
-		base[parPrefetch], base[parBlock] = 0, 384
+		base[parBlock] = 384
 		base[parOrder] = int64(b2i(!isa.EVEX))
 		// Unpacking pays where few rows share the work of expanding nibbles.
 		base[parPanel] = int64(b2i(p.M > 64 && isa.EVEX || p.Arith == kernel.F32))
-	case p.M > 1:
-		base[parOrder] = int64(b2i(!isa.EVEX))
+	case isa.EVEX:
+		base[parPrefetch] = 2048
+		base[parHi] = int64(b2i(p.M == 1 && p.Format.Group >= 64))
+	default:
+		base[parPrefetch] = 1024
+		base[parOrder] = int64(b2i(p.M > 1))
+	}
+	unroll := []int64{64, 32, 16, 8, 4, 2, 1}
+	if p.M == 1 {
+		unroll = append([]int64{128}, unroll...)
 	}
 	var out []kernel.Config
 	for _, t := range defaultTiles(isa, p) {
 		for fmem := range int64(2) {
-			for _, ku := range []int64{64, 32, 16, 8} {
+			for _, ku := range unroll {
 				c := base.Clone()
 				c[parMR], c[parStreams], c[parVecs], c[parFMem], c[parKU] = t[0], t[1], t[2], fmem, ku
 				out = append(out, c)
@@ -32,27 +40,31 @@ func linearDefaults(isa ISA, p kernel.Problem) []kernel.Config {
 func defaultTiles(isa ISA, p kernel.Problem) [][3]int64 {
 	vecs := int64(p.Layout.Cols * isa.Halves())
 	var out [][3]int64
-	tile := func(mr, streams, v int64) { out = append(out, [3]int64{mr, streams, min(v, vecs)}) }
-	switch {
-	case p.M == 1 && isa.EVEX:
-		tile(1, 2, 4)
-	case p.M <= 8:
-		tile(4, 1, 4)
-		tile(4, 1, 2)
-		tile(4, 1, 1)
-	case isa.EVEX:
-		if p.M > 64 {
-			tile(12, 1, 2)
-		}
-		tile(8, 1, 2)
-	default:
-		for _, mr := range []int64{6, 4, 3} {
-			tile(mr, 1, 2)
+	tiles := func(ts ...[3]int64) {
+		for _, t := range ts {
+			t[2] = min(t[2], vecs)
+			out = append(out, t)
 		}
 	}
-	for _, mr := range []int64{2, 1} {
+	switch {
+	case p.M == 1:
+		tiles([3]int64{1, 2, 2})
+	case p.M <= 8 && isa.EVEX:
+		tiles([3]int64{4, 2, 2}, [3]int64{4, 1, 2})
+	case p.M <= 8:
+		tiles([3]int64{4, 1, 4}, [3]int64{4, 1, 2}, [3]int64{4, 1, 1})
+	case isa.EVEX && p.M <= 16:
+		tiles([3]int64{16, 1, 1})
+	case isa.EVEX && p.M <= 64:
+		tiles([3]int64{13, 1, 2})
+	case isa.EVEX:
+		tiles([3]int64{12, 1, 2})
+	default:
+		tiles([3]int64{6, 1, 2}, [3]int64{4, 1, 2}, [3]int64{3, 1, 2})
+	}
+	for _, mr := range []int64{8, 4, 2, 1} {
 		for v := vecs; v > 0; v /= 2 {
-			tile(mr, 1, v)
+			tiles([3]int64{mr, 1, v})
 		}
 	}
 	return out
