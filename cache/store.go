@@ -55,15 +55,16 @@ func Open(opts Options) *Store {
 	case opts.Dir == "":
 		s.degrade(errors.New("no cache directory (no home?)"))
 	default:
-		l, err := openLayer(opts.Dir, false)
-		if err != nil {
-			s.degrade(err)
-		} else {
+		l, err := openLayer(opts.Dir, false, !opts.ReadOnly)
+		switch {
+		case err == nil:
 			s.user = l
+		case !opts.ReadOnly || !errors.Is(err, fs.ErrNotExist): // nothing there is nothing to read
+			s.degrade(err)
 		}
 	}
 	if opts.SystemDir != "" {
-		l, err := openLayer(opts.SystemDir, true)
+		l, err := openLayer(opts.SystemDir, true, false)
 		if err == nil {
 			s.system = l
 		} else if !errors.Is(err, fs.ErrNotExist) {

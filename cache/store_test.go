@@ -542,3 +542,21 @@ func FuzzBundle(f *testing.F) {
 		}
 	})
 }
+
+func TestReadOnlyMakesNoFolders(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "c")
+	s := Open(Options{Dir: dir, ReadOnly: true})
+	defer s.Close()
+	if list, err := s.List(); err != nil || len(list) != 0 || s.Warning() != "" {
+		t.Errorf("%v %v %q", list, err, s.Warning())
+	}
+	if err := s.PutDecision(testDecision()); err != nil {
+		t.Error(err)
+	}
+	if _, look := s.Decision(testDecisionKey()); look.Status != Exact || look.Layer != "memory" {
+		t.Errorf("%+v", look)
+	}
+	if _, err := os.Stat(dir); !os.IsNotExist(err) {
+		t.Errorf("%s was made: %v", dir, err)
+	}
+}

@@ -20,14 +20,15 @@ type layer struct {
 	dirs   map[Kind]int // directory descriptors
 }
 
-// openLayer opens (for the user layer: makes) the folders of a layer and checks who may write there.
-func openLayer(path string, system bool) (*layer, error) {
+// openLayer opens the folders of a layer, after making those that are missing if create, and checks
+// who may write there.
+func openLayer(path string, system, create bool) (*layer, error) {
 	abs, err := filepath.Abs(path)
 	if err != nil {
 		return nil, err
 	}
 	root := filepath.Join(abs, fmt.Sprintf("v%d", Schema))
-	if !system {
+	if create {
 		if err := os.MkdirAll(root, 0o700); err != nil {
 			return nil, err
 		}
@@ -40,7 +41,7 @@ func openLayer(path string, system bool) (*layer, error) {
 	}
 	for _, k := range Kinds {
 		dir := filepath.Join(root, string(k))
-		if !system {
+		if create {
 			if err := os.Mkdir(dir, 0o700); err != nil && !errors.Is(err, os.ErrExist) {
 				l.close()
 				return nil, err
@@ -48,7 +49,7 @@ func openLayer(path string, system bool) (*layer, error) {
 		}
 		fd, err := unix.Open(dir, unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC|unix.O_RDONLY, 0)
 		if err != nil {
-			if system && errors.Is(err, unix.ENOENT) {
+			if !create && errors.Is(err, unix.ENOENT) {
 				continue
 			}
 			l.close()

@@ -43,7 +43,7 @@ func cacheExplainCmd(s *cli.Shared) *cobra.Command {
 				return err
 			}
 			defer st.Close()
-			x, err := explain(st, t)
+			x, err := explain(st, t, s.CacheDir)
 			if err != nil {
 				return err
 			}
@@ -124,12 +124,12 @@ type entryFinding struct {
 
 func found(l cache.Lookup) finding { return finding{l.Status, l.Layer, l.Why, nonNil(l.Diffs)} }
 
-func explain(st *cache.Store, t resolve.Target) (*explained, error) {
+func explain(st *cache.Store, t resolve.Target, dir string) (*explained, error) {
 	key, err := t.DecisionKey()
 	if err != nil {
 		return nil, err
 	}
-	x := &explained{Schema: 1, Dir: st.Dir(), Digest: kernel.KeyDigest(key), Model: key.Model.Name, Missing: []string{},
+	x := &explained{Schema: 1, Dir: dir, Digest: kernel.KeyDigest(key), Model: key.Model.Name, Missing: []string{},
 		Asked: fmt.Sprintf("%s %s, %d CPUs, context %d", key.Weights, key.Phase, key.CPUs, key.Context)}
 	d, look := st.Decision(key)
 	x.Decision = found(look)

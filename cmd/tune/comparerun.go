@@ -45,8 +45,10 @@ type programs map[string]*program
 func findPrograms(s *grid.Spec) (programs, error) {
 	out := programs{}
 	for _, a := range s.Arms {
-		argv := a.Command
+		argv, env := a.Command, map[string]string{}
 		if len(argv) == 0 {
+			env["TILEWRIGHT_QUIET"] = "true" // it would warn of the host lock, which is ours
+
 			if s.Binary == "" {
 				return nil, cli.Usagef("arm %q has engine settings: the spec needs engine_binary, the engine that runs them", a.Name)
 			}
@@ -63,7 +65,8 @@ func findPrograms(s *grid.Spec) (programs, error) {
 		if err != nil {
 			return nil, fmt.Errorf("arm %q: %w", a.Name, err)
 		}
-		out[a.Name] = &program{path: path, sha256: sum, args: argv[1:], env: a.Env, evidence: a.Evidence, engine: len(a.Command) == 0,
+		maps.Copy(env, a.Env)
+		out[a.Name] = &program{path: path, sha256: sum, args: argv[1:], env: env, evidence: a.Evidence, engine: len(a.Command) == 0,
 			timeout: time.Duration(s.Limit(a) * float64(time.Second))}
 	}
 	return out, nil

@@ -42,8 +42,11 @@ func (m MetricReport) text(b *strings.Builder, control string) {
 		ratio, decision := "1", "control"
 		for _, v := range m.Verdicts {
 			if v.Arm == row.Arm {
-				if ratio = fmt.Sprintf("%.3f [%.3f, %.3f]", v.Ratio.Median, v.Ratio.Lo, v.Ratio.Hi); row.Why != "" {
+				switch ratio = fmt.Sprintf("%.3f [%.3f, %.3f]", v.Ratio.Median, v.Ratio.Lo, v.Ratio.Hi); {
+				case row.Why != "":
 					ratio = row.Why
+				case math.IsNaN(v.Ratio.Median): // no pass has both it and the control
+					ratio = "unknown"
 				}
 				decision = fmt.Sprintf("%s: %s", v.Decision, v.Why)
 			}
