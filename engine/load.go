@@ -115,7 +115,7 @@ func (e *Engine) fill(ctx context.Context) error {
 		}
 		jobs = append(jobs, j)
 	}
-	return e.pool.Do(func() error { return e.runFill(ctx, jobs) })
+	return e.pool.Do(func() error { return e.runFill(ctx, jobs, e.opt.Knobs.RepackRows) })
 }
 
 // fillJob is the filling of a region's tensors, one source and pack kernel for each.
@@ -161,11 +161,11 @@ func (e *Engine) packKernel(ctx context.Context, t *weights.Tensor) (kernel.Func
 	return k.Main, nil
 }
 
-func (e *Engine) runFill(ctx context.Context, jobs []fillJob) error {
+func (e *Engine) runFill(ctx context.Context, jobs []fillJob, rows int) error {
 	n := e.opt.Knobs.ThreadsDecode
 	errs := make([]error, n)
 	err := e.pool.Run(n, func(w int) {
-		p, err := weights.NewPacker()
+		p, err := weights.NewPacker(rows)
 		if err != nil {
 			errs[w] = err
 			return

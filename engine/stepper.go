@@ -22,6 +22,7 @@ const maxMR = 64
 // each worker, which computes them for itself: that costs less than a barrier.
 type stepper struct {
 	rows    int // capacity
+	chunk   int // tokens of a pass at most
 	block   *mem.Block
 	x       []byte // f32 [rows][hidden], the residual stream
 	out     []byte // output of qkv and gate_up
@@ -137,7 +138,8 @@ func (st *stepper) kernels(ctx context.Context, e *Engine) (err error) {
 // are padded to the widest panel that a layout can have.
 func (st *stepper) buffers(e *Engine) error {
 	s := e.Model.Spec
-	st.rows = max(e.opt.Knobs.PrefillChunk, headRows) + maxMR
+	st.chunk = e.opt.Knobs.PrefillChunk
+	st.rows = max(st.chunk, headRows) + maxMR
 	floats := func(cols int) int { return 4 * st.rows * cols }
 	pad := func(cols, segs int) int { return floats(cols + segs*maxPanel) }
 	tiles := (st.rows/tileTokens(s) + 1) * s.KVHeads * s.HeadDim * tileRows(s)

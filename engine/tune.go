@@ -3,6 +3,7 @@ package engine
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"github.com/tilewright/tilewright/engine/linear"
 	"github.com/tilewright/tilewright/engine/mem"
@@ -78,7 +79,7 @@ func (e *Engine) Repack(ctx context.Context, layer int, c model.Class, l kernel.
 			return e.runFill(ctx, []fillJob{{segs: []*weights.Tensor{t}, fills: []func(*weights.Packer, int, int) error{
 				func(p *weights.Packer, lo, hi int) error {
 					return p.Pack(t, lo, hi, &weights.Repacked{T: old}, pack)
-				}}}})
+				}}}}, e.opt.Knobs.RepackRows)
 		})
 	}
 	if err != nil {
@@ -103,6 +104,74 @@ func (e *Engine) replace(r *linear.Region, i int, t *weights.Tensor, b *mem.Bloc
 	if r.Name == model.RegionQKV {
 		e.attnColumns(r.Layer)
 	}
+}
+
+// SetKnobs changes, while nothing runs, the knobs that need no reload: threads (no more than the
+// engine was loaded with), PanelMinM and PrefillChunk (no more than it was loaded with).
+func (e *Engine) SetKnobs(k kernel.Knobs) error {
+	e.turn.Lock()
+	defer e.turn.Unlock()
+	have := e.opt.Knobs
+	fixed, want := have, k
+	for _, x := range []*kernel.Knobs{&fixed, &want} {
+		x.ThreadsDecode, x.ThreadsPrefill, x.PanelMinM, x.PrefillChunk = 0, 0, 0, 0
+	}
+	n := e.pool.Workers()
+	switch {
+	case fixed != want:
+		return fmt.Errorf("knobs %+v need a reload of the engine that runs %+v", k, have)
+	case k.ThreadsDecode < 1 || k.ThreadsPrefill < 1 || k.ThreadsDecode > n || k.ThreadsPrefill > n:
+		return fmt.Errorf("%d and %d threads: the engine was loaded with %d", k.ThreadsDecode, k.ThreadsPrefill, n)
+	case k.PrefillChunk < 1 || k.PrefillChunk > e.step.chunk || k.PanelMinM < 1:
+		return fmt.Errorf("a prefill chunk of %d and panels from %d rows: want 1 to %d, and at least 1", k.PrefillChunk, k.PanelMinM, e.step.chunk)
+	}
+	e.opt.Knobs = k
+	return nil
+}
+
+// TimePack packs the matrices of a layer again from the checkpoint into scratch memory, rows source
+// rows at a time, and returns the seconds. A preset has nothing to pack.
+func (e *Engine) TimePack(ctx context.Context, layer, rows int) (float64, error) {
+	e.turn.Lock()
+	defer e.turn.Unlock()
+	if e.Model.Checkpoint == nil || layer < 0 || layer >= len(e.layers) || rows < 1 {
+		return 0, fmt.Errorf("nothing to pack: layer %d, %d rows at a time", layer, rows)
+	}
+	var jobs []fillJob
+	room := 0
+	var copies []*weights.Tensor
+	for _, r := range e.layers[layer].regions {
+		var segs []*weights.Tensor
+		for _, t := range r.Segs {
+			c, err := weights.NewTensor(t.Segment, t.Layout)
+			if err != nil {
+				return 0, err
+			}
+			room += c.Room()
+			segs, copies = append(segs, c), append(copies, c)
+		}
+		j, err := e.fillJob(ctx, layer, segs)
+		if err != nil {
+			return 0, err
+		}
+		jobs = append(jobs, j)
+	}
+	b, err := mem.New(room, e.opt.Knobs.HugePages)
+	if err != nil {
+		return 0, err
+	}
+	defer b.Free()
+	for _, c := range copies {
+		c.Place(b)
+	}
+	var seconds float64
+	err = e.pool.Do(func() error {
+		start := time.Now()
+		err := e.runFill(ctx, jobs, rows)
+		seconds = time.Since(start).Seconds()
+		return err
+	})
+	return seconds, err
 }
 
 // find locates the segment of a class in a layer.

@@ -22,7 +22,7 @@ type Knobs struct {
 // DefaultKnobs are the knobs of the default arm for a number of usable CPUs.
 func DefaultKnobs(threads int) Knobs {
 	return Knobs{
-		ThreadsDecode: threads, ThreadsPrefill: threads, RepackRows: 2048, PanelMinM: 129,
+		ThreadsDecode: threads, ThreadsPrefill: threads, RepackRows: 64, PanelMinM: 129,
 		PrefillChunk: 512, SpinMicros: 50, HugePages: true, KV: ElemF16,
 	}
 }

@@ -15,8 +15,10 @@ type Source interface {
 	Row(part, n int, dst model.Row) error
 }
 
-// Packer fills panels. Each worker has its own; its scratch holds one panel of source codes.
+// Packer fills panels. Each worker has its own; its scratch holds the codes of the source rows that
+// it unpacks at a time, in whole panels.
 type Packer struct {
+	rows   int // to unpack at a time
 	args   *kernel.PackArgs
 	block  *mem.Block
 	size   int
@@ -26,13 +28,13 @@ type Packer struct {
 	floats []float32
 }
 
-// NewPacker makes a packer.
-func NewPacker() (*Packer, error) {
+// NewPacker makes a packer that unpacks about rows source rows at a time, at least one panel.
+func NewPacker(rows int) (*Packer, error) {
 	b, err := mem.New(4096, false)
 	if err != nil {
 		return nil, err
 	}
-	p := &Packer{block: b}
+	p := &Packer{block: b, rows: rows}
 	p.args = mem.Of[kernel.PackArgs](b)
 	return p, nil
 }
@@ -40,9 +42,13 @@ func NewPacker() (*Packer, error) {
 // Close frees the scratch.
 func (p *Packer) Close() { p.block.Free() }
 
-// grow makes room for one panel of t. Scratch lies off the heap, where generated code may read it.
-func (p *Packer) grow(t *Tensor) error {
-	nr, k := t.Layout.NR(), t.K
+// group is how many panels of t are unpacked at a time.
+func (p *Packer) group(t *Tensor) int { return max(1, p.rows/t.Layout.NR()) }
+
+// grow makes room for a group of panels of t. Scratch lies off the heap, where generated code may
+// read it.
+func (p *Packer) grow(t *Tensor, panels int) error {
+	nr, k := t.Layout.NR()*panels, t.K
 	if t.Format.IsFloat() {
 		if cap(p.floats) < nr*k {
 			p.floats = make([]float32, nr*k)
@@ -70,15 +76,19 @@ func (p *Packer) grow(t *Tensor) error {
 // Pack fills panels lo to hi-1 of t from src; pack is the kernel of OpPack for t's format and layout
 // and may be nil for floats.
 func (p *Packer) Pack(t *Tensor, lo, hi int, src Source, pack kernel.Func) error {
-	if err := p.grow(t); err != nil {
+	step := min(p.group(t), max(1, hi-lo))
+	if t.Format.IsFloat() {
+		step = 1
+	}
+	if err := p.grow(t, step); err != nil {
 		return err
 	}
-	for panel := lo; panel < hi; panel++ {
+	for panel := lo; panel < hi; panel += step {
 		var err error
 		if t.Format.IsFloat() {
 			err = p.packFloats(t, panel, src)
 		} else {
-			err = p.packCodes(t, panel, src, pack)
+			err = p.packGroup(t, panel, min(hi, panel+step), src, pack)
 		}
 		if err != nil {
 			return fmt.Errorf("pack %s, panel %d: %w", t.Role, panel, err)
@@ -87,36 +97,48 @@ func (p *Packer) Pack(t *Tensor, lo, hi int, src Source, pack kernel.Func) error
 	return nil
 }
 
-func (p *Packer) packCodes(t *Tensor, panel int, src Source, pack kernel.Func) error {
+// packGroup unpacks the rows of panels lo to hi-1, then packs them panel by panel.
+func (p *Packer) packGroup(t *Tensor, lo, hi int, src Source, pack kernel.Func) error {
 	nr, k, groups := t.Layout.NR(), t.K, t.K/t.Format.Group
-	rows := min(nr, t.N-panel*nr)
-	codes := p.codes[:nr*k]
-	scales, offs := p.scales[:rows*groups], p.offs[:rows*groups]
-	if !t.Format.Offset {
-		offs = nil
-	}
-	part, first := t.part(panel * nr)
+	rows := min(t.N, hi*nr) - lo*nr
+	part, first := t.part(lo * nr)
 	for r := range rows {
-		n := panel*nr + r - first
+		n := lo*nr + r - first
 		for n >= t.Parts[part].Rows {
 			first += t.Parts[part].Rows
 			n -= t.Parts[part].Rows
 			part++
 		}
-		row := model.Row{Codes: codes[r*k : (r+1)*k], Scales: scales[r*groups : (r+1)*groups]}
-		if offs != nil {
-			row.Offsets = offs[r*groups : (r+1)*groups]
+		row := model.Row{Codes: p.codes[r*k : (r+1)*k], Scales: p.scales[r*groups : (r+1)*groups]}
+		if t.Format.Offset {
+			row.Offsets = p.offs[r*groups : (r+1)*groups]
 		}
 		if err := src.Row(part, n, row); err != nil {
 			return err
 		}
 	}
-	for i := rows * k; i < nr*k; i++ {
-		codes[i] = byte(t.Format.Bias)
+	for i := rows * k; i < (hi-lo)*nr*k; i++ {
+		p.codes[i] = byte(t.Format.Bias)
 	}
+	for panel := lo; panel < hi; panel++ {
+		if err := p.packPanel(t, panel, (panel-lo)*nr, min(nr, t.N-panel*nr), pack); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// packPanel packs a panel from rows rows of scratch, beginning with row at.
+func (p *Packer) packPanel(t *Tensor, panel, at, rows int, pack kernel.Func) error {
+	k, groups := t.K, t.K/t.Format.Group
 	dst, dstScales := t.panel(panel)
-	*p.args = kernel.PackArgs{Src: mem.Addr(codes), Dst: mem.Addr(dst), K: int64(k), SrcStride: int64(k)}
+	*p.args = kernel.PackArgs{Src: mem.Addr(p.codes[at*k:]), Dst: mem.Addr(dst), K: int64(k), SrcStride: int64(k)}
 	pack(ptr(p.args))
+	scales := p.scales[at*groups : (at+rows)*groups]
+	var offs []uint16
+	if t.Format.Offset {
+		offs = p.offs[at*groups : (at+rows)*groups]
+	}
 	return ref.PackScales(dstScales, t.Layout, t.Format, k, scales, offs)
 }
 

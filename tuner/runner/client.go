@@ -55,6 +55,7 @@ type Runner struct {
 	waitErr error
 	sent    map[string]bool // artifacts that it has
 	id      wire.Receipt    // pid, start, exe of the process that was started
+	nonce   string          // of the last job
 	dead    error
 }
 
@@ -164,6 +165,25 @@ func (r *Runner) Bench(ctx context.Context, b Bench, rec *wire.Receipt) (Benched
 	return call[Benched](ctx, r, opBench, b, 10*time.Minute, rec)
 }
 
+// SetKnobs changes the knobs that need no reload.
+func (r *Runner) SetKnobs(ctx context.Context, k kernel.Knobs) error {
+	_, err := call[struct{}](ctx, r, opKnobs, k, time.Minute, nil)
+	return err
+}
+
+// Pack times the packing of a layer.
+func (r *Runner) Pack(ctx context.Context, p Pack) (float64, error) {
+	return call[float64](ctx, r, opPack, p, time.Minute, nil)
+}
+
+// Expected is what the receipt of the job that ended last had to show: the process that was started
+// and the nonce that was sent.
+func (r *Runner) Expected() wire.Receipt {
+	e := r.id
+	e.Nonce = r.nonce
+	return e
+}
+
 // Probe checks one artifact against the oracle.
 func (r *Runner) Probe(ctx context.Context, a *kernel.Artifact) error {
 	_, err := call[struct{}](ctx, r, opProbe, a, 20*time.Second, nil)
@@ -182,6 +202,7 @@ func call[Out any](ctx context.Context, r *Runner, op string, in any, limit time
 		return out, fmt.Errorf("runner: %w", err)
 	}
 	req := wire.Request{Nonce: wire.NewNonce(), Op: op, Body: body}
+	r.nonce = req.Nonce
 	rep, err := r.converse(ctx, req, limit)
 	if err != nil {
 		return out, err

@@ -15,6 +15,8 @@ const (
 	opRepack = "repack"
 	opBench  = "bench"
 	opProbe  = "probe"
+	opKnobs  = "knobs"
+	opPack   = "pack"
 
 	askLayout = "layout"
 	askChoice = "choice"
@@ -89,4 +91,10 @@ type Bench struct {
 type Benched struct {
 	Rates   []float64 `json:"rates"`
 	RssAnon int64     `json:"rss_anon"`
+}
+
+// Pack times the packing of a layer, Rows source rows at a time.
+type Pack struct {
+	Layer int `json:"layer"`
+	Rows  int `json:"rows"`
 }

@@ -124,6 +124,12 @@ func (s *server) do(ctx context.Context, req wire.Request) (any, error) {
 		return run(ctx, req.Body, s.repack)
 	case opBench:
 		return run(ctx, req.Body, s.bench)
+	case opKnobs:
+		return run(ctx, req.Body, func(_ context.Context, k kernel.Knobs) (struct{}, error) {
+			return struct{}{}, s.e.SetKnobs(k)
+		})
+	case opPack:
+		return run(ctx, req.Body, func(ctx context.Context, p Pack) (float64, error) { return s.e.TimePack(ctx, p.Layer, p.Rows) })
 	case opProbe:
 		return run(ctx, req.Body, func(_ context.Context, a kernel.Artifact) (struct{}, error) {
 			return struct{}{}, s.deps.Probe(&a)

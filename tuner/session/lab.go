@@ -86,7 +86,6 @@ type arena struct {
 	repeat  int
 	classes map[string]model.Class
 	choice  func(class string, c kernel.Config) kernel.Choice
-	control map[string]*kernel.Artifact // by class
 }
 
 // Step runs one pass with every layer's candidate in place.

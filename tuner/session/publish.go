@@ -93,7 +93,7 @@ func (t *tune) finalArm(c confirmation) kernel.Arm {
 			byProblem[ch.Problem] = ch
 		}
 	}
-	arm := kernel.Arm{Knobs: t.Knobs}
+	arm := kernel.Arm{Knobs: t.confirmedKnobs(c)}
 	for _, ch := range byProblem {
 		arm.Choices = append(arm.Choices, ch)
 	}
@@ -101,6 +101,19 @@ func (t *tune) finalArm(c confirmation) kernel.Arm {
 		return strings.Compare(a.Problem.String(), b.Problem.String())
 	})
 	return arm
+}
+
+// confirmedKnobs takes each phase's knobs from the arm that stands in that phase.
+func (t *tune) confirmedKnobs(c confirmation) kernel.Knobs {
+	k := t.Knobs
+	if c.decode.Decision == measure.Winner {
+		k.ThreadsDecode = t.knobs.ThreadsDecode
+	}
+	if c.prefill.Decision == measure.Winner {
+		k.ThreadsPrefill, k.PanelMinM, k.PrefillChunk = t.knobs.ThreadsPrefill, t.knobs.PanelMinM, t.knobs.PrefillChunk
+	}
+	k.RepackRows = t.knobs.RepackRows // loading only: the confirmation does not cover it, its own race does
+	return k
 }
 
 // keep stores the artifact of a choice and returns its digest in the cache.

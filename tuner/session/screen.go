@@ -43,15 +43,15 @@ type screened struct {
 	Blocks int           `json:"blocks"`
 }
 
-// batch is the number of candidates that compete at a time in each class.
-const batch = 8
+// candidates is how many configurations of a class are tried at most.
+const candidates = 160
 
 // smallGain is what a configuration must gain in situ, in ln, to replace the default at a tuning
 // point that no confirmation covers.
 const smallGain = 0.03
 
 func (t *tune) screen(ctx context.Context) error {
-	total := t.left() - time.Duration(shareConfirm*float64(t.left()))
+	total := t.left() - time.Duration((shareConfirm+shareKnobs)*float64(t.left()))
 	var on []stage
 	sum := 0.0
 	for _, s := range stages {
@@ -123,7 +123,7 @@ func (t *tune) search(ctx context.Context, a *arena, c model.Class, s stage, end
 	if err != nil {
 		return none, def, err
 	}
-	strat, err := search.NewTPE(space, t.Seed+uint64(s.m), 96, 4)
+	strat, err := search.NewDefault(space, t.Seed+uint64(s.m), candidates)
 	if err != nil {
 		return none, def, err
 	}
@@ -139,7 +139,7 @@ func (t *tune) search(ctx context.Context, a *arena, c model.Class, s stage, end
 	}
 	run := func(src search.Source) error {
 		vetted := &vetting{t: t, ctx: ctx, src: src, def: def, end: end, failed: map[string]string{}}
-		err := search.Run(strat, def.Config, vetted, search.RunOptions{Batch: batch, Race: search.RaceOptions{Seed: t.Seed},
+		err := search.Run(strat, def.Config, vetted, search.RunOptions{Batch: search.DefaultBatch, Race: search.RaceOptions{Seed: t.Seed},
 			Seen: func(rs []search.Result) {
 				rs = slices.DeleteFunc(slices.Clone(rs), func(r search.Result) bool { return r.Blocks == 0 && r.Failure == "" })
 				t.add("batch", fmt.Sprintf("%s m%d %d", c, s.m, batches), rs)

@@ -89,6 +89,7 @@ const (
 // shares of the budget that remains after loading.
 const (
 	shareFloor   = 0.06
+	shareKnobs   = 0.07
 	shareConfirm = 0.45
 )
 
@@ -114,7 +115,7 @@ type pointID struct {
 
 // Tune runs the tune. A budget that is too small ends in `no winner`, not in an error.
 func Tune(ctx context.Context, o Options) (Result, error) {
-	t := &tune{Options: o, deadline: o.Started.Add(o.Budget), best: map[pointID]screened{}}
+	t := &tune{Options: o, deadline: o.Started.Add(o.Budget), best: map[pointID]screened{}, knobs: o.Knobs}
 	if t.Progress == nil {
 		t.Progress = func(string, string) {}
 	}
@@ -144,6 +145,9 @@ func (t *tune) run(ctx context.Context) error {
 		return err
 	}
 	if err := t.screen(ctx); err != nil {
+		return err
+	}
+	if err := t.screenKnobs(ctx); err != nil {
 		return err
 	}
 	t.lab.close() // its memory and its threads are in the way of what follows

@@ -38,7 +38,6 @@ func MaybeServe() { sdk.MaybeServe(Builtins()) }
 // Backends starts backends when they are first needed, in processes of their own.
 type Backends struct {
 	features kernel.Features
-	dir      string // of third parties, "" for none
 	info     map[string]resolve.BackendInfo
 	sources  []host.Source
 
