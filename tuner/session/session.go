@@ -103,6 +103,8 @@ type tune struct {
 
 	mu      sync.Mutex           // of best and res, while searches run
 	tuned   *planner             // of the composed arm
+	knobs   kernel.Knobs         // of the composed arm
+	arms    []measure.Arm        // of the confirmation
 	best    map[pointID]screened // winners of the screening
 	vetting sync.Mutex
 }
