@@ -133,7 +133,7 @@ func TestLinearEmulated(t *testing.T) {
 	var all []*emulated
 	r := rand.New(rand.NewPCG(5, 5))
 	for i, p := range linearProblems() {
-		if i%every(11) != 0 {
+		if i%every(29) != 0 {
 			continue
 		}
 		for _, c := range sample(r, spaceOf(t, AVX512, p), 3) {
