@@ -30,7 +30,8 @@ const MaxBundle = 64 << 20
 
 const bundleContext = "tilewright bundle v1\n"
 
-// Export returns a bundle of all usable decisions and rules of the user layer and memory.
+// Export returns a bundle of all usable decisions and rules of the user layer and memory that were
+// measured here, and their number: what was imported is not ours to sign.
 func (s *Store) Export(key ed25519.PrivateKey) ([]byte, int, error) {
 	b := bundle{Schema: Schema}
 	err := s.each(func(e Entry, err error) {
@@ -40,12 +41,12 @@ func (s *Store) Export(key ed25519.PrivateKey) ([]byte, int, error) {
 		switch e.Kind {
 		case KindDecision:
 			var d Decision
-			if unseal(e.bytes, &d) == nil {
+			if unseal(e.bytes, &d) == nil && !d.Imported {
 				b.Decisions = append(b.Decisions, d)
 			}
 		case KindRule:
 			var r Rule
-			if unseal(e.bytes, &r) == nil {
+			if unseal(e.bytes, &r) == nil && !r.Imported {
 				b.Rules = append(b.Rules, r)
 			}
 		}
@@ -120,11 +121,33 @@ func openBundle(data []byte, trusted ed25519.PublicKey) (bundle, error) {
 	case !ed25519.Verify(trusted, append([]byte(bundleContext), body...), sig):
 		return b, fmt.Errorf("%w: does not match the content", ErrSignature)
 	}
-	if err := json.Unmarshal(body, &b); err != nil {
-		return b, fmt.Errorf("%w: bundle: %v", ErrCorrupt, err)
+	return decodeBundle(body)
+}
+
+// decodeBundle decodes what was signed, of this schema or an older one.
+func decodeBundle(body []byte) (bundle, error) {
+	var raw struct {
+		Schema    int               `json:"schema"`
+		Decisions []json.RawMessage `json:"decisions"`
+		Rules     []json.RawMessage `json:"rules"`
 	}
-	if b.Schema < 1 || b.Schema > Schema {
-		return b, fmt.Errorf("%w: bundle schema %d, this build reads up to %d", ErrCorrupt, b.Schema, Schema)
+	bad := func(err error) (bundle, error) { return bundle{}, fmt.Errorf("%w: bundle: %v", ErrCorrupt, err) }
+	if err := json.Unmarshal(body, &raw); err != nil {
+		return bad(err)
+	}
+	if raw.Schema < oldest() || raw.Schema > Schema {
+		return bad(fmt.Errorf("schema %d, this build reads %d to %d", raw.Schema, oldest(), Schema))
+	}
+	b := bundle{Schema: Schema, Decisions: make([]Decision, len(raw.Decisions)), Rules: make([]Rule, len(raw.Rules))}
+	for i, r := range raw.Decisions {
+		if err := decodeRecord(r, raw.Schema, &b.Decisions[i]); err != nil {
+			return bad(err)
+		}
+	}
+	for i, r := range raw.Rules {
+		if err := decodeRecord(r, raw.Schema, &b.Rules[i]); err != nil {
+			return bad(err)
+		}
 	}
 	return b, nil
 }

@@ -26,7 +26,9 @@ type HostKey struct {
 	NUMA        string          `json:"numa" key:"soft"`
 	CoreClass   string          `json:"core_class" key:"soft"`
 	Quota       string          `json:"quota" key:"soft"`
-	Hostname    string          `json:"hostname,omitempty" key:"-"`
+	// Other is every further soft fact of the host's profile, by path, taken by reflection.
+	Other    map[string]string `json:"other,omitempty" key:"soft"`
+	Hostname string            `json:"hostname,omitempty" key:"-"`
 }
 
 // ClassKey is one kind of weight tensor of a model.
@@ -36,6 +38,7 @@ type ClassKey struct {
 	K      int           `json:"k" key:"hard"`
 	Format kernel.Format `json:"format" key:"hard"`
 	Count  int           `json:"count" key:"hard"`
+	Layers []int         `json:"layers,omitempty" key:"hard"` // that hold it
 }
 
 // ModelKey is the shape of a model; its weights' values and its path do not matter to speed.
@@ -47,8 +50,10 @@ type ModelKey struct {
 	Layers  int        `json:"layers" key:"hard"`
 	Windows []int      `json:"windows" key:"hard"` // sliding window of each layer, 0 for none
 	Gate    string     `json:"gate" key:"hard"`
-	Name    string     `json:"name,omitempty" key:"-"`
-	Path    string     `json:"path,omitempty" key:"-"`
+	// Spec is every further field of the model's description that decides what runs, taken by reflection.
+	Spec map[string]string `json:"spec,omitempty" key:"hard"`
+	Name string            `json:"name,omitempty" key:"-"`
+	Path string            `json:"path,omitempty" key:"-"`
 }
 
 // Sources are the identities of the code that decided and ran.

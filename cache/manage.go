@@ -1,13 +1,9 @@
 package cache
 
 import (
-	"errors"
 	"fmt"
-	"io/fs"
 	"sort"
 	"time"
-
-	"golang.org/x/sys/unix"
 
 	"github.com/tilewright/tilewright/kernel"
 )
@@ -192,7 +188,7 @@ func (s *Store) Explain(key DecisionKey) ([]Explanation, error) {
 		if x.Info.Problem != "" || unseal(e.bytes, &d) != nil {
 			x.Lookup = Lookup{Status: Miss, Why: x.Info.Problem}
 		} else {
-			x.Lookup = compare(d.Key, key, e.Layer)
+			x.Lookup = d.judge(key, e.Layer)
 		}
 		out = append(out, x)
 	})
@@ -213,119 +209,41 @@ func hardCount(x Explanation) int {
 	return n
 }
 
-// Verify lists the entries that cannot be used, and removes them from the user layer if asked.
-func (s *Store) Verify(remove bool) (bad []Info, checked int, err error) {
-	list, err := s.List()
-	if err != nil {
-		return nil, 0, err
-	}
-	for _, in := range list {
-		if in.Problem == "" {
-			continue
-		}
-		bad = append(bad, in)
-		if remove && in.Layer == "user" && !s.opts.ReadOnly {
-			if err := s.user.remove(in.Kind, fileName(in.Digest)); err != nil && !errors.Is(err, unix.ENOENT) {
-				return bad, len(list), fmt.Errorf("cache: remove %s: %w", in.Digest, err)
-			}
-		}
-	}
-	return bad, len(list), nil
+// Twins are artifacts of one problem (whatever its N) that are the same code, though their backends or
+// configurations differ: a knob of theirs does nothing, or one was stored for the other.
+type Twins struct {
+	Code    string `json:"code"` // digest of what runs
+	Entries []Info `json:"entries"`
 }
 
-// GC removes from the user layer what is older than maxAge (0: no limit), then the oldest artifacts
-// and decisions until at most maxBytes remain (0: no limit), and stray temporary files older than an
-// hour. An artifact that a kept decision names goes last. It returns what it removed.
-func (s *Store) GC(maxAge time.Duration, maxBytes int64) ([]Info, error) {
-	if s.user == nil || s.opts.ReadOnly {
-		return nil, nil
+// Twins lists the artifacts that are one.
+func (s *Store) Twins() ([]Twins, error) {
+	type group struct {
+		arms map[string]bool
+		Twins
 	}
-	if err := s.removeStrays(time.Hour); err != nil {
-		return nil, err
-	}
-	list, err := s.List()
-	if err != nil {
-		return nil, err
-	}
-	var mine []Info
-	var total int64
-	for _, in := range list {
-		if in.Layer == "user" {
-			mine = append(mine, in)
-			total += int64(in.Bytes)
+	groups := map[string]*group{}
+	err := s.each(func(e Entry, err error) {
+		in := describe(e, err)
+		var rec ArtifactRecord
+		if e.Kind != KindArtifact || in.Problem != "" || unseal(e.bytes, &rec) != nil {
+			return
 		}
-	}
-	needed := s.neededArtifacts(mine)
-	sort.SliceStable(mine, func(i, j int) bool {
-		if a, b := needed[mine[i].Digest], needed[mine[j].Digest]; a != b {
-			return b
+		k := rec.Artifact.Key
+		k.Problem.N = 0
+		id := rec.Digest + " " + k.Problem.String()
+		if groups[id] == nil {
+			groups[id] = &group{arms: map[string]bool{}, Twins: Twins{Code: rec.Digest}}
 		}
-		return mine[i].Created.Before(mine[j].Created)
+		groups[id].arms[k.Backend.Name+" "+k.Config.String()] = true
+		groups[id].Entries = append(groups[id].Entries, in)
 	})
-	var gone []Info
-	now := s.opts.Now()
-	for _, in := range mine {
-		old := maxAge > 0 && now.Sub(in.Created) > maxAge
-		if !old && (maxBytes <= 0 || total <= maxBytes) {
-			continue
-		}
-		if err := s.user.remove(in.Kind, fileName(in.Digest)); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return gone, fmt.Errorf("cache: remove %s: %w", in.Digest, err)
-		}
-		total -= int64(in.Bytes)
-		gone = append(gone, in)
-	}
-	return gone, nil
-}
-
-func (s *Store) neededArtifacts(list []Info) map[string]bool {
-	needed := map[string]bool{}
-	for _, in := range list {
-		if in.Kind != KindDecision || in.Problem != "" {
-			continue
-		}
-		b, err := s.user.read(KindDecision, fileName(in.Digest))
-		var d Decision
-		if err != nil || unseal(b, &d) != nil {
-			continue
-		}
-		needed[in.Digest] = true
-		for _, a := range d.Artifacts {
-			needed[a] = true
+	var out []Twins
+	for _, g := range groups {
+		if len(g.arms) > 1 {
+			out = append(out, g.Twins)
 		}
 	}
-	return needed
-}
-
-func (s *Store) removeStrays(age time.Duration) error {
-	for _, k := range Kinds {
-		_, strays, err := s.user.names(k)
-		if err != nil {
-			return err
-		}
-		for _, n := range strays {
-			var st unix.Stat_t
-			if unix.Fstatat(s.user.dirs[k], n, &st, unix.AT_SYMLINK_NOFOLLOW) != nil {
-				continue
-			}
-			if s.opts.Now().Sub(time.Unix(st.Mtim.Unix())) > age {
-				_ = s.user.remove(k, n)
-			}
-		}
-	}
-	return nil
-}
-
-// Revalidate marks a stored decision as no longer trusted: the next tune measures it again and until
-// then look-ups report a hint.
-func (s *Store) Revalidate(key DecisionKey, why string) error {
-	d, look := s.Decision(key)
-	if look.Status == Miss {
-		return fmt.Errorf("cache: nothing to revalidate: %s", look.Why)
-	}
-	if d.Notes == nil {
-		d.Notes = map[string]string{}
-	}
-	d.Stale, d.Notes["revalidate"] = true, why
-	return s.PutDecision(d)
+	sort.Slice(out, func(i, j int) bool { return out[i].Code < out[j].Code })
+	return out, err
 }

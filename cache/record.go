@@ -36,6 +36,7 @@ type Evidence struct {
 	Hi       float64 `json:"hi"`
 	Pairs    int     `json:"pairs"`
 	AANoise  float64 `json:"aa_noise"`
+	Depth    int     `json:"depth,omitempty"` // tokens of context at which decode was measured
 	Kept     int     `json:"kept"`
 	Dropped  int     `json:"dropped"`
 	Decision string  `json:"decision"` // winner, no winner
@@ -49,7 +50,7 @@ type Decision struct {
 	Evidence   []Evidence        `json:"evidence"`
 	Artifacts  []string          `json:"artifacts"` // digests of artifact keys
 	Quarantine []kernel.Choice   `json:"quarantine,omitempty"`
-	Stale      bool              `json:"stale,omitempty"`    // marked by the engine: speed is not what it was
+	Stale      bool              `json:"stale,omitempty"`    // marked by the engine: speed is not what it was; see Revalidate
 	Imported   bool              `json:"imported,omitempty"` // a candidate from elsewhere, never used unmeasured
 	Created    time.Time         `json:"created"`
 	Notes      map[string]string `json:"notes,omitempty"`
@@ -128,10 +129,10 @@ func unseal(b []byte, v any) error {
 		return bad("no %q header", magic)
 	}
 	schema, err := strconv.Atoi(string(f[1]))
-	if err != nil || schema < 1 {
-		return bad("schema %q", f[1])
-	}
-	if schema > Schema {
+	switch {
+	case err != nil || schema < oldest():
+		return bad("schema %q, this build reads %d to %d", f[1], oldest(), Schema)
+	case schema > Schema:
 		return bad("written by a newer version (schema %d, this build reads up to %d)", schema, Schema)
 	}
 	if n, err := strconv.Atoi(string(f[3])); err != nil || n != len(body) {
@@ -140,9 +141,28 @@ func unseal(b []byte, v any) error {
 	if sum := sha256.Sum256(body); hex.EncodeToString(sum[:]) != string(f[2]) {
 		return bad("digest mismatch")
 	}
-	dec := json.NewDecoder(bytes.NewReader(body))
-	if err := dec.Decode(v); err != nil {
+	if err := decodeRecord(body, schema, v); err != nil {
 		return bad("%v", err)
 	}
 	return nil
+}
+
+// decodeRecord decodes the JSON of a record, after migrating it to this schema.
+func decodeRecord(body []byte, schema int, v any) (err error) {
+	if schema < Schema {
+		if body, err = upgrade(kindOf(v), schema, body); err != nil {
+			return err
+		}
+	}
+	return json.Unmarshal(body, v)
+}
+
+func kindOf(v any) Kind {
+	switch v.(type) {
+	case *Decision:
+		return KindDecision
+	case *Rule:
+		return KindRule
+	}
+	return KindArtifact
 }

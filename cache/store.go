@@ -27,6 +27,7 @@ type Options struct {
 type Store struct {
 	user, system *layer
 	opts         Options
+	noDir        bool // nothing can be written
 	warn         sync.Once
 	mu           sync.Mutex
 	memory       map[Kind]map[string][]byte
@@ -51,20 +52,9 @@ func Open(opts Options) *Store {
 	for _, k := range Kinds {
 		s.memory[k] = map[string][]byte{}
 	}
-	switch {
-	case opts.Dir == "":
-		s.degrade(errors.New("no cache directory (no home?)"))
-	default:
-		l, err := openLayer(opts.Dir, false, !opts.ReadOnly)
-		switch {
-		case err == nil:
-			s.user = l
-		case !opts.ReadOnly || !errors.Is(err, fs.ErrNotExist): // nothing there is nothing to read
-			s.degrade(err)
-		}
-	}
+	s.openUser()
 	if opts.SystemDir != "" {
-		l, err := openLayer(opts.SystemDir, true, false)
+		l, err := openLayer(opts.SystemDir, systemWide)
 		if err == nil {
 			s.system = l
 		} else if !errors.Is(err, fs.ErrNotExist) {
@@ -72,6 +62,32 @@ func Open(opts Options) *Store {
 		}
 	}
 	return s
+}
+
+// openUser opens the user layer: for writing, else for reading what is there, else not at all.
+func (s *Store) openUser() {
+	if s.opts.Dir == "" {
+		s.degrade(errors.New("no cache directory (no home?)"))
+		s.noDir = true
+		return
+	}
+	if !s.opts.ReadOnly {
+		l, err := openLayer(s.opts.Dir, readWrite)
+		if err == nil {
+			s.user = l
+			return
+		}
+		s.degrade(err)
+		s.noDir, s.opts.ReadOnly = true, true
+	}
+	l, err := openLayer(s.opts.Dir, readOnly)
+	switch {
+	case err == nil:
+		s.user = l
+	case !errors.Is(err, fs.ErrNotExist):
+		s.degrade(err)
+		s.noDir = true
+	}
 }
 
 // Close releases the folders.
@@ -84,9 +100,9 @@ func (s *Store) Close() {
 	s.user, s.system = nil, nil
 }
 
-// Dir is where entries are written, "" when they are kept in memory.
+// Dir is where entries are kept, "" when that is memory.
 func (s *Store) Dir() string {
-	if s.user == nil {
+	if s.noDir {
 		return ""
 	}
 	return s.opts.Dir
@@ -116,17 +132,29 @@ func (s *Store) put(k Kind, digest string, v any) error {
 	if err != nil {
 		return err
 	}
+	name := fileName(digest)
 	if s.user != nil && !s.opts.ReadOnly {
-		if err := s.user.write(k, fileName(digest), b); err == nil {
+		err := s.user.write(k, name, b)
+		if err == nil {
+			s.mu.Lock()
+			delete(s.memory[k], name) // older, of a time when it could not be written
+			s.mu.Unlock()
 			return nil
-		} else {
-			s.degrade(err)
 		}
+		s.degrade(err)
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.memory[k][fileName(digest)] = b
+	s.memory[k][name] = b
 	return nil
+}
+
+// locked runs f while no other process updates entries of a kind.
+func (s *Store) locked(k Kind, f func() error) error {
+	if s.user != nil && !s.opts.ReadOnly {
+		defer s.user.lock(k)()
+	}
+	return f()
 }
 
 // Entry is where the bytes of an entry came from.
@@ -190,6 +218,12 @@ type Lookup struct {
 	Why    string
 }
 
+// Fits reports whether the decision that was found was made here for exactly this key: it may be run,
+// also when its speed wants another look.
+func (l Lookup) Fits(d Decision) bool {
+	return l.Status == Exact || l.Status == Revalidate && len(l.Diffs) == 0 && !d.Imported
+}
+
 // Decision looks for the decision made for exactly this key.
 func (s *Store) Decision(key DecisionKey) (Decision, Lookup) {
 	var d Decision
@@ -199,14 +233,8 @@ func (s *Store) Decision(key DecisionKey) (Decision, Lookup) {
 		if err := unseal(e.bytes, &got); err != nil {
 			return err
 		}
-		look = compare(got.Key, key, e.Layer)
-		switch {
-		case look.Status == Miss:
+		if look = got.judge(key, e.Layer); look.Status == Miss {
 			return fmt.Errorf("%w: stored for another key: %s differs", ErrCorrupt, look.Diffs[0].Path)
-		case got.Imported:
-			look.Status, look.Why = Revalidate, "imported: a candidate until it is measured here"
-		case got.Stale && look.Status == Exact:
-			look.Status, look.Why = Revalidate, "marked by the engine: speed was not what the evidence says"
 		}
 		d = got
 		return nil
@@ -215,6 +243,19 @@ func (s *Store) Decision(key DecisionKey) (Decision, Lookup) {
 		return Decision{}, Lookup{Status: Miss, Why: err.Error()}
 	}
 	return d, look
+}
+
+// judge says what a decision is worth to who asks with key.
+func (d *Decision) judge(key DecisionKey, layer string) Lookup {
+	look := compare(d.Key, key, layer)
+	switch {
+	case look.Status == Miss:
+	case d.Imported:
+		look.Status, look.Why = Revalidate, "imported: a candidate until it is measured here"
+	case d.Stale && look.Status == Exact:
+		look.Status, look.Why = Revalidate, "marked by the engine: "+d.Notes[noteRevalidate]
+	}
+	return look
 }
 
 // Rule looks for the host rule made for exactly this key.
@@ -263,7 +304,28 @@ func (s *Store) PutDecision(d Decision) error {
 	if d.Created.IsZero() {
 		d.Created = s.opts.Now().UTC()
 	}
-	return s.put(KindDecision, kernel.KeyDigest(d.Key), d)
+	return s.locked(KindDecision, func() error { return s.put(KindDecision, kernel.KeyDigest(d.Key), d) })
+}
+
+const noteRevalidate = "revalidate"
+
+// Revalidate marks a decision that was looked up, unless another has taken its place since: the next
+// tune measures it again. Until then look-ups say so, but it remains the one that fits: a reading of
+// speed is no reason to run something else.
+func (s *Store) Revalidate(d Decision, why string) error {
+	return s.locked(KindDecision, func() error {
+		now, look := s.Decision(d.Key)
+		if look.Status == Miss || !now.Created.Equal(d.Created) {
+			return nil
+		}
+		notes := map[string]string{}
+		for k, v := range now.Notes {
+			notes[k] = v
+		}
+		notes[noteRevalidate] = why
+		now.Stale, now.Notes = true, notes
+		return s.put(KindDecision, kernel.KeyDigest(now.Key), now)
+	})
 }
 
 // PutRule publishes a host rule.

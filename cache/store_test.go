@@ -505,16 +505,35 @@ func mustExport(t *testing.T, s *Store, k ed25519.PrivateKey) []byte {
 	return b
 }
 
+// A mark asks for another look and leaves the decision in place; it does not undo a newer decision.
 func TestRevalidateMark(t *testing.T) {
 	s, _ := tempStore(t)
 	if err := s.PutDecision(testDecision()); err != nil {
 		t.Fatal(err)
 	}
-	if err := s.Revalidate(testDecisionKey(), "slower than recorded"); err != nil {
+	ran, _ := s.Decision(testDecisionKey())
+	newer := testDecision()
+	newer.Created = ran.Created.Add(time.Second)
+	newer.Evidence[0].Ratio = 2
+	if err := s.PutDecision(newer); err != nil {
 		t.Fatal(err)
 	}
-	if d, look := s.Decision(testDecisionKey()); look.Status != Revalidate || d.Notes["revalidate"] == "" {
+	if err := s.Revalidate(ran, "slower than recorded"); err != nil {
+		t.Fatal(err)
+	}
+	d, look := s.Decision(testDecisionKey())
+	if look.Status != Exact || d.Evidence[0].Ratio != 2 {
+		t.Errorf("a mark of an older decision hit a newer one: %+v", look)
+	}
+	if err := s.Revalidate(d, "slower than recorded"); err != nil {
+		t.Fatal(err)
+	}
+	d, look = s.Decision(testDecisionKey())
+	if look.Status != Revalidate || !look.Fits(d) || !strings.Contains(look.Why, "slower than recorded") {
 		t.Errorf("%+v", look)
+	}
+	if ex, err := s.Explain(testDecisionKey()); err != nil || ex[0].Lookup.Status != Revalidate {
+		t.Errorf("explain says otherwise: %+v %v", ex, err)
 	}
 }
 

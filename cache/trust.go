@@ -13,59 +13,103 @@ import (
 // ErrUntrusted is wrapped by every refusal of a place or file that somebody else could have written.
 var ErrUntrusted = errors.New("not trusted")
 
+// access says what may be done with a layer.
+type access int
+
+const (
+	readWrite  access = iota
+	readOnly          // of the user, nothing is written, not even folders
+	systemWide        // read-only, of root
+)
+
 // layer is one directory of entries, held open so that no later rename or link can swap it.
 type layer struct {
 	path   string
-	system bool
-	dirs   map[Kind]int // directory descriptors
+	access access
+	dirs   map[Kind]int // directory descriptors; none for folders that are not there
+	// adopted are entries of an older schema, migrated, that could not be written.
+	adopted map[Kind]map[string][]byte
 }
 
-// openLayer opens the folders of a layer, after making those that are missing if create, and checks
-// who may write there.
-func openLayer(path string, system, create bool) (*layer, error) {
+func versionDir(schema int) string { return fmt.Sprintf("v%d", schema) }
+
+// openLayer opens (if it may write: makes) the folders of a layer and checks who may write there.
+// Entries of an older schema are migrated first. Without folders it is fs.ErrNotExist.
+func openLayer(path string, a access) (*layer, error) {
 	abs, err := filepath.Abs(path)
 	if err != nil {
 		return nil, err
 	}
-	root := filepath.Join(abs, fmt.Sprintf("v%d", Schema))
-	if create {
-		if err := os.MkdirAll(root, 0o700); err != nil {
+	if a == readWrite {
+		if err := os.MkdirAll(abs, 0o700); err != nil {
 			return nil, err
 		}
 	}
-	l := &layer{path: root, system: system, dirs: map[Kind]int{}}
-	for _, p := range []string{abs, root} {
-		if err := checkDir(p, system); err != nil {
-			return nil, err
-		}
+	top := &layer{path: abs, access: a}
+	base, err := top.openDir(unix.AT_FDCWD, abs, abs, false)
+	if err != nil {
+		return nil, err
 	}
+	defer unix.Close(base)
+	adopted, err := adopt(base, abs, a)
+	if err != nil {
+		return nil, err
+	}
+	l, err := openVersion(base, abs, Schema, a)
+	if errors.Is(err, os.ErrNotExist) && adopted != nil {
+		l, err = &layer{path: filepath.Join(abs, versionDir(Schema)), access: a}, nil
+	}
+	if err == nil {
+		l.adopted = adopted
+	}
+	return l, err
+}
+
+// openVersion opens the folders of one schema.
+func openVersion(base int, abs string, schema int, a access) (*layer, error) {
+	l := &layer{path: filepath.Join(abs, versionDir(schema)), access: a, dirs: map[Kind]int{}}
+	root, err := l.openDir(base, versionDir(schema), l.path, a == readWrite)
+	if err != nil {
+		return nil, err
+	}
+	defer unix.Close(root)
 	for _, k := range Kinds {
-		dir := filepath.Join(root, string(k))
-		if create {
-			if err := os.Mkdir(dir, 0o700); err != nil && !errors.Is(err, os.ErrExist) {
-				l.close()
-				return nil, err
-			}
-		}
-		fd, err := unix.Open(dir, unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC|unix.O_RDONLY, 0)
-		if err != nil {
-			if !create && errors.Is(err, unix.ENOENT) {
-				continue
-			}
-			l.close()
-			return nil, &os.PathError{Op: "open", Path: dir, Err: err}
-		}
-		l.dirs[k] = fd
-		var st unix.Stat_t
-		if err := unix.Fstat(fd, &st); err == nil {
-			err = l.check(dir, &st, unix.S_IFDIR)
-		}
-		if err != nil {
+		fd, err := l.openDir(root, string(k), filepath.Join(l.path, string(k)), a == readWrite)
+		switch {
+		case err == nil:
+			l.dirs[k] = fd
+		case a == readWrite || !errors.Is(err, os.ErrNotExist):
 			l.close()
 			return nil, err
 		}
 	}
 	return l, nil
+}
+
+// openDir opens a folder below another without following a link, and checks it; with create it is
+// made if it is missing.
+func (l *layer) openDir(at int, name, path string, create bool) (int, error) {
+	if create {
+		if err := unix.Mkdirat(at, name, 0o700); err != nil && err != unix.EEXIST {
+			return -1, &os.PathError{Op: "mkdir", Path: path, Err: err}
+		}
+	}
+	fd, err := unix.Openat(at, name, unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC|unix.O_RDONLY, 0)
+	if err == unix.ENOTDIR || err == unix.ELOOP {
+		return -1, fmt.Errorf("%w: %s is not a plain directory (a link?)", ErrUntrusted, path)
+	}
+	if err != nil {
+		return -1, &os.PathError{Op: "open", Path: path, Err: err}
+	}
+	var st unix.Stat_t
+	if err = unix.Fstat(fd, &st); err == nil {
+		err = l.check(path, &st, unix.S_IFDIR)
+	}
+	if err != nil {
+		unix.Close(fd)
+		return -1, err
+	}
+	return fd, nil
 }
 
 func (l *layer) close() {
@@ -75,19 +119,11 @@ func (l *layer) close() {
 	l.dirs = nil
 }
 
-func checkDir(path string, system bool) error {
-	var st unix.Stat_t
-	if err := unix.Lstat(path, &st); err != nil {
-		return &os.PathError{Op: "stat", Path: path, Err: err}
-	}
-	return (&layer{system: system}).check(path, &st, unix.S_IFDIR)
-}
-
 // check enforces the ownership rules: the user layer belongs to the effective user, the system layer
 // to root; neither is writable by group or others; types are as expected, so no links.
 func (l *layer) check(path string, st *unix.Stat_t, want uint32) error {
 	owner := uint32(os.Geteuid())
-	if l.system {
+	if l.access == systemWide {
 		owner = 0
 	}
 	switch {
@@ -103,6 +139,9 @@ func (l *layer) check(path string, st *unix.Stat_t, want uint32) error {
 
 // read returns the bytes of an entry file; a missing one is fs.ErrNotExist.
 func (l *layer) read(k Kind, name string) ([]byte, error) {
+	if b, ok := l.adopted[k][name]; ok {
+		return b, nil
+	}
 	dir, ok := l.dirs[k]
 	if !ok {
 		return nil, os.ErrNotExist

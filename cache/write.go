@@ -7,7 +7,9 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -97,15 +99,27 @@ func (l *layer) remove(k Kind, name string) error {
 
 // names lists the entry files of a kind, and the stray temporary ones.
 func (l *layer) names(k Kind) (entries, strays []string, err error) {
-	if _, ok := l.dirs[k]; !ok {
-		return nil, nil, nil
+	for n := range l.adopted[k] {
+		entries = append(entries, n)
 	}
-	list, err := os.ReadDir(filepath.Join(l.path, string(k)))
+	dir, ok := l.dirs[k]
+	if !ok {
+		return entries, nil, nil
+	}
+	path := filepath.Join(l.path, string(k))
+	fd, err := unix.Openat(dir, ".", unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return nil, nil, &os.PathError{Op: "open", Path: path, Err: err}
+	}
+	f := os.NewFile(uintptr(fd), path)
+	defer f.Close()
+	list, err := f.Readdirnames(-1)
 	if err != nil {
 		return nil, nil, err
 	}
-	for _, e := range list {
-		switch n := e.Name(); {
+	slices.Sort(list)
+	for _, n := range list {
+		switch {
 		case strings.HasPrefix(n, tempPrefix):
 			strays = append(strays, n)
 		case strings.HasSuffix(n, ".json"):
@@ -113,6 +127,25 @@ func (l *layer) names(k Kind) (entries, strays []string, err error) {
 		}
 	}
 	return entries, strays, nil
+}
+
+// lockWait bounds how long an update waits for another process; a stopped one must not stop us too.
+const lockWait = 2 * time.Second
+
+// lock serialises updates of a kind between processes, by an advisory lock on its folder that the
+// kernel drops when its holder ends. Where there are no locks, or somebody sits on one, it goes on
+// without: entries stay whole, only the last of two updates of one entry would stand.
+func (l *layer) lock(k Kind) (unlock func()) {
+	fd, err := unix.Openat(l.dirs[k], ".", unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return func() {}
+	}
+	for end := time.Now().Add(lockWait); ; time.Sleep(2 * time.Millisecond) {
+		err := unix.Flock(fd, unix.LOCK_EX|unix.LOCK_NB)
+		if err == nil || err != unix.EWOULDBLOCK && err != unix.EINTR || time.Now().After(end) {
+			return func() { unix.Close(fd) }
+		}
+	}
 }
 
 func randomName() string {

@@ -19,7 +19,7 @@ const Schema = 1
 // Profile is a host as far as tuning cares. Key tags: a different hard field is a different host, a
 // different soft field asks for revalidation, the rest only informs.
 type Profile struct {
-	Schema   int      `json:"schema" key:"hard"`
+	Schema   int      `json:"schema" key:"-"`  // of the JSON, not of the host
 	Arch     string   `json:"arch" key:"hard"` // GOARCH
 	CPU      CPU      `json:"cpu" key:"hard"`
 	Usable   []string `json:"features" key:"hard"` // advertised and executed, sorted

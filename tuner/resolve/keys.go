@@ -4,6 +4,8 @@
 package resolve
 
 import (
+	"fmt"
+	"reflect"
 	"sort"
 
 	"github.com/tilewright/tilewright/cache"
@@ -84,13 +86,46 @@ func (t Target) modelKey() (cache.ModelKey, error) {
 		return cache.ModelKey{}, err
 	}
 	k := cache.ModelKey{Heads: s.Heads, KVHeads: s.KVHeads, HeadDim: s.HeadDim, Layers: len(s.Layers),
-		Gate: string(s.Gate), Name: s.Name}
+		Gate: string(s.Gate), Spec: specFacts(s), Name: s.Name}
 	for _, c := range classes {
-		k.Classes = append(k.Classes, cache.ClassKey{Role: c.Role, N: c.N, K: c.K, Format: c.Format, Count: c.Count})
+		k.Classes = append(k.Classes, cache.ClassKey{Role: c.Role, N: c.N, K: c.K, Format: c.Format, Count: c.Count, Layers: c.Layers})
 	}
 	sort.SliceStable(k.Classes, func(i, j int) bool { return k.Classes[i].Role < k.Classes[j].Role })
 	for _, l := range s.Layers {
 		k.Windows = append(k.Windows, l.Window)
 	}
 	return k, nil
+}
+
+// specApart are the fields of a Spec that specFacts leaves out, and why.
+var specApart = map[string]string{
+	"Arch":       "a family's name: its shape follows from the rest",
+	"Name":       "a name",
+	"Context":    "what is served is in the key",
+	"Eps":        "a value, not a shape",
+	"EmbedScale": "a value, not a shape",
+	"QueryScale": "a value, not a shape",
+	"Heads":      "ModelKey names it", "KVHeads": "ModelKey names it", "HeadDim": "ModelKey names it",
+	"Gate":   "ModelKey names it",
+	"Layers": "ModelKey has the windows; rotations are below",
+	"Ropes":  "the angles are values; the number of rotated dimensions is below",
+}
+
+// specFacts are the fields of a model's description that decide what runs and that ModelKey does not
+// name, by reflection: a new field of Spec cannot be forgotten.
+func specFacts(s *model.Spec) map[string]string {
+	out := map[string]string{}
+	v := reflect.ValueOf(*s)
+	for i := range v.NumField() {
+		name := v.Type().Field(i).Name
+		if _, apart := specApart[name]; !apart {
+			out[name] = fmt.Sprint(v.Field(i).Interface())
+		}
+	}
+	var rot []int
+	for _, l := range s.Layers {
+		rot = append(rot, s.Ropes[l.Rope].Rot())
+	}
+	out["Rotated"] = fmt.Sprint(rot)
+	return out
 }

@@ -2,16 +2,12 @@ package resolve
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"io/fs"
-	"log/slog"
 	"sync"
 
 	"github.com/tilewright/tilewright/cache"
 	"github.com/tilewright/tilewright/engine/model"
 	"github.com/tilewright/tilewright/kernel"
-	"github.com/tilewright/tilewright/tuner/probe"
 )
 
 // Tuning says where the configurations of a plan come from.
@@ -38,8 +34,14 @@ type Plan struct {
 	arm   *kernel.Arm
 	rules map[ruleID]*cache.Rule
 
-	mu  sync.Mutex
-	why map[kernel.Problem]string
+	decision cache.Decision // if arm is set
+
+	mu      sync.Mutex
+	why     map[kernel.Problem]string
+	checked map[string]error // by goldenID
+	fallen  int              // choices that could not be served
+	said    string           // Line before the first of them
+	fallWhy string
 }
 
 type ruleID struct {
@@ -58,7 +60,7 @@ type Options struct {
 // New looks up what is known about the target.
 func New(t Target, o Options) (*Plan, error) {
 	p := &Plan{Tuning: TuningNone, Knobs: o.Knobs, t: t, store: o.Store, suite: o.Suite,
-		rules: map[ruleID]*cache.Rule{}, why: map[kernel.Problem]string{}}
+		rules: map[ruleID]*cache.Rule{}, why: map[kernel.Problem]string{}, checked: map[string]error{}}
 	var err error
 	if p.Key, err = t.DecisionKey(); err != nil {
 		return nil, err
@@ -73,11 +75,14 @@ func New(t Target, o Options) (*Plan, error) {
 	}
 	d, look := o.Store.Decision(p.Key)
 	p.Lookup = look
-	if look.Status == cache.Exact {
-		p.Tuning, p.arm, p.Knobs = TuningExact, &d.Arm, d.Arm.Knobs
+	if look.Fits(d) {
+		p.Tuning, p.decision, p.arm, p.Knobs = TuningExact, d, &d.Arm, d.Arm.Knobs
 		p.Line = "tuned for this model"
 		if r := evidence(d.Evidence); r != "" {
 			p.Line += " (" + r + ")"
+		}
+		if look.Status == cache.Revalidate {
+			p.Line += "; " + look.Why + ": run tune to look again"
 		}
 		return p, nil
 	}
@@ -191,43 +196,20 @@ func (p *Plan) Why(prob kernel.Problem) string {
 	return p.why[prob]
 }
 
-// Artifact returns the artifact of a choice: from the cache if it holds it, else emitted and kept.
-func (p *Plan) Artifact(ctx context.Context, c kernel.Choice) (*kernel.Artifact, error) {
-	info, known := p.t.Backends[c.Backend]
-	if p.store == nil || !known {
-		return p.emit(ctx, c)
+// Watch is the watch over the speed of a run by this plan, nil if there is nothing to compare with.
+func (p *Plan) Watch() *SpeedWatch {
+	if p.arm == nil {
+		return nil
 	}
-	req := cache.NewRequest(c, kernel.BackendID{Name: c.Backend, Digest: info.Digest}, p.t.Host.Features)
-	a, err := p.store.Artifact(req)
-	if err == nil {
-		if err = probe.Golden(a); err == nil {
-			return a, nil
-		}
-	}
-	if !errors.Is(err, fs.ErrNotExist) {
-		slog.Warn("stored artifact not used, emitting it again", "problem", c.Problem, "why", err)
-	}
-	if a, err = p.emit(ctx, c); err != nil {
-		return nil, err
-	}
-	origin := "default"
-	if p.Tuning == TuningExact {
-		origin = "tuned"
-	}
-	if err := p.store.PutArtifact(req, a, origin); err != nil {
-		slog.Warn("artifact not kept", "problem", c.Problem, "why", err)
-	}
-	return a, nil
+	return newSpeedWatch(p.decision.Evidence)
 }
 
-func (p *Plan) emit(ctx context.Context, c kernel.Choice) (*kernel.Artifact, error) {
-	s, err := p.suite(ctx)
-	if err != nil {
-		return nil, err
+// Judge marks the decision for revalidation if the run was slower than its evidence, and says why.
+// What runs does not change.
+func (p *Plan) Judge(w *SpeedWatch) (string, error) {
+	why := w.Slow()
+	if why == "" || p.store == nil || p.Tuning != TuningExact {
+		return "", nil
 	}
-	a, err := s.Emit(ctx, c)
-	if err != nil {
-		return nil, fmt.Errorf("emit %s: %w", c.Problem, err)
-	}
-	return a, nil
+	return why, p.store.Revalidate(p.decision, why)
 }

@@ -3,14 +3,13 @@ package app
 import (
 	"context"
 	"fmt"
-	"maps"
-	"slices"
 	"strings"
 
 	"github.com/tilewright/tilewright/cache"
 	"github.com/tilewright/tilewright/cmd/internal/cli"
 	"github.com/tilewright/tilewright/kernel"
 	"github.com/tilewright/tilewright/tuner/host"
+	"github.com/tilewright/tilewright/tuner/resolve"
 )
 
 // Host is this machine as the commands see it.
@@ -39,23 +38,5 @@ func NewHost(ctx context.Context, isa string) (*Host, error) {
 		}
 	}
 	cpus := p.CPUs()
-	return &Host{Profile: p, Features: f, CPUs: cpus[:min(len(cpus), p.Threads())], Key: hostKey(p, f)}, nil
-}
-
-func hostKey(p *host.Profile, f kernel.Features) cache.HostKey {
-	s := p.Settings
-	var mit []string
-	for _, k := range slices.Sorted(maps.Keys(s.Mitigations)) {
-		mit = append(mit, k+"="+s.Mitigations[k])
-	}
-	quota := "none"
-	if p.Limits.Quota > 0 {
-		quota = fmt.Sprintf("%.2f", p.Limits.Quota)
-	}
-	return cache.HostKey{
-		Arch: p.Arch, CPU: fmt.Sprintf("%s %d %d", p.CPU.Vendor, p.CPU.Family, p.CPU.Model), Features: f,
-		Microcode: s.Microcode, Mitigations: strings.Join(mit, "; "), Kernel: s.Kernel, THP: s.THP, Governor: s.Governor,
-		NUMA: fmt.Sprintf("%d nodes, balancing %s", p.Topology.Nodes, s.NUMABalance), CoreClass: strings.Join(p.Topology.Classes, "+"),
-		Quota: quota, Hostname: p.Hostname,
-	}
+	return &Host{Profile: p, Features: f, CPUs: cpus[:min(len(cpus), p.Threads())], Key: resolve.HostKey(p, f)}, nil
 }
