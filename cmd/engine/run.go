@@ -21,6 +21,7 @@ import (
 	"github.com/tilewright/tilewright/engine/gguf"
 	"github.com/tilewright/tilewright/engine/sample"
 	"github.com/tilewright/tilewright/engine/tokenizer"
+	"github.com/tilewright/tilewright/tuner/resolve"
 )
 
 type runFlags struct {
@@ -60,6 +61,7 @@ type generator struct {
 	tok     *tokenizer.Tokenizer
 	session *engine.Session
 	sampler *sample.Sampler
+	watch   *resolve.SpeedWatch
 	f       *runFlags
 }
 
@@ -96,7 +98,8 @@ func run(cmd *cobra.Command, s *cli.Shared, f *runFlags) error {
 		return err
 	}
 	defer session.Close()
-	g := &generator{tok: tok, session: session, sampler: sample.New(f.sample), f: f}
+	g := &generator{tok: tok, session: session, sampler: sample.New(f.sample), watch: l.Plan.Watch(), f: f}
+	defer l.Judge(g.watch)
 	if talk {
 		return g.converse(cmd.Context(), tmpl, os.Stdin, os.Stdout)
 	}
@@ -250,7 +253,9 @@ func (g *generator) generate(ctx context.Context, ids []int, w io.Writer) (resul
 		if len(r.IDs) >= g.f.n {
 			break
 		}
+		step := time.Now()
 		logits, err = g.session.Step(ctx, id)
+		g.watch.Token(g.session.Len(), time.Since(step))
 		if errors.Is(err, engine.ErrContext) {
 			r.Finish = "context"
 			break

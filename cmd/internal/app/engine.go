@@ -193,22 +193,48 @@ func (l *Loaded) load(ctx context.Context, s *cli.Shared, f *ModelFlags, ref run
 		o.Store = s.OpenCache(false)
 		l.onClose(o.Store.Close)
 	}
-	if l.Plan, err = resolve.New(Target(l.Host, b, l.Model, l.Numerics, f.Context, f.Pinned()), o); err != nil {
-		return err
-	}
-	knobs := l.Plan.Knobs
-	if err := f.apply(&knobs); err != nil {
-		return err
-	}
-	l.Engine, err = engine.Load(ctx, l.Model, engine.Options{Numerics: l.Numerics, Context: f.Context, Knobs: knobs,
-		CPUs: l.Host.CPUs, Plan: l.Plan, Source: l.Plan, Host: l.Host.Features, Observer: obs})
-	if err != nil {
+	if err := l.start(ctx, f, o, obs); err != nil {
 		return err
 	}
 	l.onClose(l.Engine.Close)
 	b.Close() // nothing more to emit until another M is asked for
 	slog.Info("loaded", "model", l.Model.Spec.Name, "seconds", l.Engine.Stats().Seconds, "plan", l.Plan.Line)
 	return nil
+}
+
+// start loads the engine with what the cache knows. Tuned results that it cannot be loaded with are set
+// aside: it starts with the defaults and says why.
+func (l *Loaded) start(ctx context.Context, f *ModelFlags, o resolve.Options, obs engine.Observer) error {
+	t := Target(l.Host, l.Backends, l.Model, l.Numerics, f.Context, f.Pinned())
+	for {
+		var err error
+		if l.Plan, err = resolve.New(t, o); err != nil {
+			return err
+		}
+		knobs := l.Plan.Knobs
+		if err := f.apply(&knobs); err != nil {
+			return err
+		}
+		l.Engine, err = engine.Load(ctx, l.Model, engine.Options{Numerics: l.Numerics, Context: f.Context, Knobs: knobs,
+			CPUs: l.Host.CPUs, Plan: l.Plan, Source: l.Plan, Host: l.Host.Features, Observer: obs})
+		if err == nil || ctx.Err() != nil || l.Plan.Tuning == resolve.TuningNone {
+			return err
+		}
+		slog.Warn("tuned results not used, loading again with the defaults", "why", err)
+		o.Store = nil
+	}
+}
+
+// Judge compares the speed of a run with the evidence that it runs by. A slow one is said and marked
+// for the next tune; nothing is switched.
+func (l *Loaded) Judge(w *resolve.SpeedWatch) {
+	why, err := l.Plan.Judge(w)
+	if err != nil {
+		slog.Warn("decision not marked for revalidation", "why", err)
+	}
+	if why != "" {
+		slog.Warn("slower than when it was tuned: run tune to look again", "why", why)
+	}
 }
 
 // Say prints the one line about tuning on stderr, unless quiet.
