@@ -19,9 +19,11 @@ func TestUnsupported(t *testing.T) {
 		host kernel.Features
 		p    kernel.Problem
 	}{
-		"host without VNNI":     {AVX512.Features.Without("avx512_vnni"), linear},
-		"op":                    {AVX512.Features, kernel.Problem{Op: "conv"}},
-		"6 bits":                {AVX512.Features, with(func(p *kernel.Problem) { p.Format = kernel.Format{Bits: 6, Group: 16, Bias: 32, Scale: kernel.ScaleF16} })},
+		"host without VNNI": {AVX512.Features.Without("avx512_vnni"), linear},
+		"op":                {AVX512.Features, kernel.Problem{Op: "conv"}},
+		"6 bits": {AVX512.Features, with(func(p *kernel.Problem) {
+			p.Format = kernel.Format{Bits: 6, Group: 16, Bias: 32, Scale: kernel.ScaleF16}
+		})},
 		"super-scales":          {AVX512.Features, with(func(p *kernel.Problem) { p.Format.Super = kernel.SuperQ4K })},
 		"lanes":                 {AVX512.Features, with(func(p *kernel.Problem) { p.Layout.Lanes = 4 })},
 		"columns":               {AVX512.Features, with(func(p *kernel.Problem) { p.Layout.Cols = 3 })},
@@ -52,7 +54,9 @@ func TestEmitRefusesConfig(t *testing.T) {
 			"missing parameter": func(c kernel.Config) { delete(c, parMR) },
 			"unknown parameter": func(c kernel.Config) { c["color"] = 1 },
 			"foreign value":     func(c kernel.Config) { c[parKU] = 7 },
-			"registers":         func(c kernel.Config) { c[parMR], c[parVecs], c[parFMem] = s.Params[0].Values[len(s.Params[0].Values)-1], 2, 0 },
+			"registers": func(c kernel.Config) {
+				c[parMR], c[parVecs], c[parFMem] = s.Params[0].Values[len(s.Params[0].Values)-1], 2, 0
+			},
 		} {
 			c := s.Default()
 			change(c)
