@@ -31,7 +31,7 @@ func linearSpace(isa ISA, p kernel.Problem) (kernel.Space, error) {
 	if err := checkLinear(p); err != nil {
 		return kernel.Space{}, err
 	}
-	s := newSpace("1")
+	s := newSpace("2")
 	t := tile{p: p, isa: isa, mr: 1, streams: 1, vecs: 1}
 	integer, many := p.Arith != kernel.F32, p.M > 8
 	add := func(name, doc string, values []int64, names ...string) {
