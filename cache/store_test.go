@@ -35,7 +35,7 @@ func tempStore(t *testing.T) (*Store, string) {
 }
 
 func testDecision() Decision {
-	return Decision{Key: testDecisionKey(), Arm: kernel.Arm{Knobs: kernel.DefaultKnobs(2)}, Evidence: []Evidence{{Phase: "decode", Ratio: 1.1}}}
+	return Decision{Key: testDecisionKey(), Arm: kernel.Arm{Knobs: kernel.Knobs{ThreadsDecode: 2, ThreadsPrefill: 2, RepackRows: 2048, PanelMinM: 129, PrefillChunk: 512, SpinMicros: 50, HugePages: true, KV: kernel.ElemF16}}, Evidence: []Evidence{{Phase: "decode", Ratio: 1.1}}}
 }
 
 func testArtifact() *kernel.Artifact {
@@ -577,5 +577,17 @@ func TestReadOnlyMakesNoFolders(t *testing.T) {
 	}
 	if _, err := os.Stat(dir); !os.IsNotExist(err) {
 		t.Errorf("%s was made: %v", dir, err)
+	}
+}
+
+// A folder of entries that others may write is refused, like the folders above it.
+func TestWritableKindFolderIsRefused(t *testing.T) {
+	s, dir := tempStore(t)
+	if err := s.PutArtifact(testRequest(), testArtifact(), "tuned"); err != nil {
+		t.Fatal(err)
+	}
+	chmod(t, filepath.Dir(entryFile(dir, KindArtifact, "x")), 0o777)
+	if s := open(t, dir); s.Warning() == "" {
+		t.Error("a world-writable folder of artifacts was used")
 	}
 }

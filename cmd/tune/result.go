@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"math"
 	"path/filepath"
 	"time"
 
@@ -81,7 +82,11 @@ func (r *report) writeJSON(w io.Writer) error {
 
 func (r *report) writeText(w io.Writer) error {
 	fmt.Fprintf(w, "%s on %s, %.0f of %.0f s\n", r.Model, r.Host.CPU.Name, r.Seconds, r.BudgetS)
-	fmt.Fprintf(w, "noise floor %.2f%% (kept %d, dropped %d)\n", 100*r.Floor.Noise, r.Floor.Kept, r.Floor.Dropped)
+	floor := "unknown"
+	if !math.IsInf(r.Floor.Noise, 0) {
+		floor = fmt.Sprintf("%.2f%%", 100*r.Floor.Noise)
+	}
+	fmt.Fprintf(w, "noise floor %s (kept %d, dropped %d)\n", floor, r.Floor.Kept, r.Floor.Dropped)
 	for _, v := range r.Verdicts {
 		if v.Problem != "whole" {
 			continue

@@ -54,16 +54,6 @@ func (im *image) add(data []byte, align int, p prot) (*Region, error) {
 	return r, nil
 }
 
-// find returns the region that holds addr.
-func (im *image) find(addr uint64) *Region {
-	for _, r := range im.regions {
-		if addr >= r.Addr && addr < r.Addr+uint64(len(r.Data)) {
-			return r
-		}
-	}
-	return nil
-}
-
 // call is one call record.
 type call struct{ fn, args uint64 }
 

@@ -2,4 +2,11 @@
 
 package srcdigest
 
-var digests = map[string]string{}
+var digests = map[string]string{
+	"kernel":          "64a8557d84a341eaa21a66ea23e90868290623b80e08dff633338b74d9d8ef6a",
+	"engine":          "bae1fcab2cd246e24866427b9474c0b340e36775c38fa944596c5a28e0068b23",
+	"plugins/x86":     "4149067efd5730a8249753d75a1748d293ee7f2fdd0ee8a101b78c7519814fca",
+	"plugins/avx512":  "da6897d229254f62c9b7140bfa0d7ab61691430cf2e0590c1656b4e3273ffd1b",
+	"plugins/avx2":    "f300d26d61b3ea16d829dad8208ea608efd21cc1d90d65f660a22c109d971521",
+	"plugins/generic": "7cde45b344dc49e55683ccc47e2e3111ed77ec2464d5c9e832e68a1183a17db1",
+}

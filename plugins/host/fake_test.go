@@ -120,8 +120,7 @@ func (f fake) Emit(_ context.Context, host kernel.Features, p kernel.Problem, c 
 		fmt.Fprintln(realStderr(), "fatal error: runtime: out of memory")
 		os.Exit(2)
 	case "panic":
-		var m map[string]int
-		m["x"] = 1
+		panic("a bug in a backend")
 	case "exits":
 		os.Exit(7)
 	case "hangs":

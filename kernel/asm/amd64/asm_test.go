@@ -57,16 +57,15 @@ func assemble(t *testing.T, tool string, lines []line) []byte {
 	return code
 }
 
-// compare wants the assembler's bytes to be ours, and reports the first instructions that differ.
+// compare wants the assembler's bytes to be ours, and reports the first instruction that differs.
 func compare(t *testing.T, tool string, lines []line) {
 	got := assemble(t, tool, lines)
-	for bad, off := 0, 0; len(lines) > 0 && bad < 10; {
+	for off := 0; len(lines) > 0; {
 		l := lines[0]
 		lines = lines[1:]
 		end := off + len(l.code)
 		if end > len(got) || !bytes.Equal(got[off:end], l.code) {
 			t.Errorf("%s\n  ours % x\n  %s % x", l.text, l.code, tool, got[off:min(off+14, len(got))])
-			bad++
 			return
 		}
 		off = end

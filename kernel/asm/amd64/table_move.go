@@ -79,7 +79,7 @@ var (
 	VPERMW     = Inst{"vpermw", p66 | x38 | w1 | 0x8d, rvm, fm, evex, 0}
 	VPERMD     = Inst{"vpermd", p66 | x38 | 0x36, rvm, f4, both, lYZ}
 	VPERMPS    = Inst{"vpermps", p66 | x38 | 0x16, rvm, f4, both, lYZ}
-	VPERMQ     = Inst{"vpermq", p66 | x3A | w1 | 0x00, rmi, f8, both, lYZ}
+	VPERMQ     = Inst{"vpermq", p66 | x3A | w1, rmi, f8, both, lYZ}
 	VPERMILPS  = Inst{"vpermilps", p66 | x3A | 0x04, rmi, f4, both, 0}
 	VPERM2F128 = Inst{"vperm2f128", p66 | x3A | 0x06, rvmi, fm, vex, lY}
 	VPERM2I128 = Inst{"vperm2i128", p66 | x3A | 0x46, rvmi, fm, vex, lY}
@@ -90,7 +90,7 @@ var (
 	VSHUFF32X4 = Inst{"vshuff32x4", p66 | x3A | 0x23, rvmi, f4, evex, lYZ}
 	VSHUFI32X4 = Inst{"vshufi32x4", p66 | x3A | 0x43, rvmi, f4, evex, lYZ}
 	VSHUFPS    = Inst{"vshufps", x0F | 0xc6, rvmi, f4, both, 0}
-	VPSHUFB    = Inst{"vpshufb", p66 | x38 | 0x00, rvm, fm, both, 0}
+	VPSHUFB    = Inst{"vpshufb", p66 | x38, rvm, fm, both, 0}
 	VPSHUFD    = Inst{"vpshufd", p66 | x0F | 0x70, rmi, f4, both, 0}
 	VPSHUFLW   = Inst{"vpshuflw", pF2 | x0F | 0x70, rmi, fm, both, 0}
 	VPSHUFHW   = Inst{"vpshufhw", pF3 | x0F | 0x70, rmi, fm, both, 0}
