@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"os"
+	"path/filepath"
 	"sort"
 	"time"
 
@@ -108,6 +110,12 @@ func (s *Store) removeStrays(age time.Duration) error {
 			if s.opts.Now().Sub(time.Unix(st.Mtim.Unix())) > age {
 				_ = s.user.remove(k, n)
 			}
+		}
+	}
+	unfinished, _ := filepath.Glob(filepath.Join(s.opts.Dir, tempPrefix+"*")) // migrations
+	for _, dir := range unfinished {
+		if fi, err := os.Lstat(dir); err == nil && fi.IsDir() && s.opts.Now().Sub(fi.ModTime()) > age {
+			_ = os.RemoveAll(dir)
 		}
 	}
 	return nil

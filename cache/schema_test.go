@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/tilewright/tilewright/kernel"
 )
 
 var update = flag.Bool("update", false, "rewrite the golden entries of the current schema")
@@ -17,6 +19,8 @@ func TestGoldenSchemas(t *testing.T) {
 	at := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	d := testDecision()
 	d.Created = at
+	d.Arm.Knobs = kernel.Knobs{ThreadsDecode: 2, ThreadsPrefill: 2, RepackRows: 2048, PanelMinM: 129, PrefillChunk: 512,
+		SpinMicros: 50, HugePages: true, KV: kernel.ElemF16} // whatever the defaults are now
 	r := Rule{Key: testRuleKey(), Created: at}
 	a := ArtifactRecord{Request: testRequest(), Artifact: *testArtifact(), Origin: "tuned", Digest: testArtifact().Digest(), Created: at}
 	golden := map[string]any{"decision": &d, "rule": &r, "artifact": &a}

@@ -130,7 +130,7 @@ func (l *layer) names(k Kind) (entries, strays []string, err error) {
 }
 
 // lockWait bounds how long an update waits for another process; a stopped one must not stop us too.
-const lockWait = 2 * time.Second
+var lockWait = 2 * time.Second
 
 // lock serialises updates of a kind between processes, by an advisory lock on its folder that the
 // kernel drops when its holder ends. Where there are no locks, or somebody sits on one, it goes on
