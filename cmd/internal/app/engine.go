@@ -206,10 +206,13 @@ func (l *Loaded) load(ctx context.Context, s *cli.Shared, f *ModelFlags, ref run
 // aside: it starts with the defaults and says why.
 func (l *Loaded) start(ctx context.Context, f *ModelFlags, o resolve.Options, obs engine.Observer) error {
 	t := Target(l.Host, l.Backends, l.Model, l.Numerics, f.Context, f.Pinned())
-	for {
+	for refused := error(nil); ; {
 		var err error
 		if l.Plan, err = resolve.New(t, o); err != nil {
 			return err
+		}
+		if refused != nil {
+			l.Plan.Line = fmt.Sprintf("tuned results could not be loaded, running the defaults: run tune again (%v)", refused)
 		}
 		knobs := l.Plan.Knobs
 		if err := f.apply(&knobs); err != nil {
@@ -220,8 +223,7 @@ func (l *Loaded) start(ctx context.Context, f *ModelFlags, o resolve.Options, ob
 		if err == nil || ctx.Err() != nil || l.Plan.Tuning == resolve.TuningNone {
 			return err
 		}
-		slog.Warn("tuned results not used, loading again with the defaults", "why", err)
-		o.Store = nil
+		refused, o.Store = err, nil
 	}
 }
 
