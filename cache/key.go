@@ -5,7 +5,11 @@
 // be forgotten.
 package cache
 
-import "github.com/tilewright/tilewright/kernel"
+import (
+	"slices"
+
+	"github.com/tilewright/tilewright/kernel"
+)
 
 // Schema is the version of the records on disk. Older schemas stay readable (testdata/schemaN).
 const Schema = 1
@@ -111,7 +115,10 @@ type Diff struct {
 
 // Compare lists the fields in which two keys differ, hard ones first; excluded fields never appear.
 func Compare(have, want any) []Diff {
-	h, w := fieldMap(have), fieldMap(want)
+	hf, wf := kernel.KeyFields(have), kernel.KeyFields(want)
+	if slices.Equal(hf, wf) {
+		return nil
+	}
 	var hard, soft []Diff
 	add := func(path string, class kernel.FieldClass, a, b string) {
 		switch class {
@@ -121,14 +128,15 @@ func Compare(have, want any) []Diff {
 			soft = append(soft, Diff{path, class, a, b})
 		}
 	}
-	for _, f := range kernel.KeyFields(want) {
+	h, w := fieldMap(hf), fieldMap(wf)
+	for _, f := range wf {
 		if g, ok := h[f.Path]; !ok {
 			add(f.Path, f.Class, "absent", f.Value)
 		} else if g.Value != f.Value {
 			add(f.Path, f.Class, g.Value, f.Value)
 		}
 	}
-	for _, f := range kernel.KeyFields(have) {
+	for _, f := range hf {
 		if _, ok := w[f.Path]; !ok {
 			add(f.Path, f.Class, f.Value, "absent")
 		}
@@ -136,9 +144,9 @@ func Compare(have, want any) []Diff {
 	return append(hard, soft...)
 }
 
-func fieldMap(v any) map[string]kernel.KeyField {
-	m := map[string]kernel.KeyField{}
-	for _, f := range kernel.KeyFields(v) {
+func fieldMap(fields []kernel.KeyField) map[string]kernel.KeyField {
+	m := make(map[string]kernel.KeyField, len(fields))
+	for _, f := range fields {
 		m[f.Path] = f
 	}
 	return m

@@ -5,7 +5,8 @@ import (
 	"encoding/hex"
 	"fmt"
 	"reflect"
-	"sort"
+	"slices"
+	"strconv"
 	"strings"
 )
 
@@ -32,7 +33,7 @@ type KeyField struct {
 func KeyFields(v any) []KeyField {
 	var out []KeyField
 	flatten(&out, "", Hard, reflect.ValueOf(v))
-	sort.Slice(out, func(i, j int) bool { return out[i].Path < out[j].Path })
+	slices.SortFunc(out, func(a, b KeyField) int { return strings.Compare(a.Path, b.Path) })
 	return out
 }
 
@@ -44,9 +45,11 @@ func SoftDigest(v any) string { return digestFields(v, Soft) }
 
 func digestFields(v any, class FieldClass) string {
 	h := sha256.New()
+	var line []byte
 	for _, f := range KeyFields(v) {
 		if f.Class == class {
-			fmt.Fprintf(h, "%q=%q\n", f.Path, f.Value)
+			line = append(strconv.AppendQuote(append(strconv.AppendQuote(line[:0], f.Path), '='), f.Value), '\n')
+			h.Write(line)
 		}
 	}
 	return hex.EncodeToString(h.Sum(nil))
@@ -86,7 +89,9 @@ func flatten(out *[]KeyField, path string, class FieldClass, v reflect.Value) {
 		}
 	case reflect.String:
 		leaf(v.String())
-	case reflect.Bool, reflect.Int, reflect.Int8, reflect.Int16, reflect.Int32, reflect.Int64,
+	case reflect.Int:
+		leaf(strconv.FormatInt(v.Int(), 10))
+	case reflect.Bool, reflect.Int8, reflect.Int16, reflect.Int32, reflect.Int64,
 		reflect.Uint, reflect.Uint8, reflect.Uint16, reflect.Uint32, reflect.Uint64, reflect.Float32, reflect.Float64:
 		leaf(fmt.Sprint(v.Interface()))
 	default:
@@ -112,5 +117,8 @@ func weaker(a, b FieldClass) FieldClass {
 }
 
 func join(path, name string) string {
-	return strings.TrimPrefix(path+"."+name, ".")
+	if path == "" {
+		return name
+	}
+	return path + "." + name
 }

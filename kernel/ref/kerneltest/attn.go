@@ -49,6 +49,9 @@ func (b *bench) attnCase(calls []int, spread float64, see func(r, n int) (lo, hi
 			seen[i] = true
 		}
 	}
+	for i := range seen { // rubbish may also get no weight at all: no place for it in a single case
+		seen[i] = seen[i] || b.every > 0
+	}
 	q := make([][]float64, p.M)
 	qt := make([]float32, p.Dim*p.M)
 	for r := range q {
@@ -63,8 +66,8 @@ func (b *bench) attnCase(calls []int, spread float64, see func(r, n int) (lo, hi
 	if err != nil {
 		return err
 	}
-	want := ref.Attention(q, k, v, lo, hi)
-	for r := range want {
+	for r := 0; r < p.M; r += max(1, b.every) {
+		want := ref.Attention(q[r:r+1], k, v, lo[r:r+1], hi[r:r+1])[0]
 		top, mass := 0.0, 0.0
 		for i := lo[r]; i < hi[r]; i++ {
 			s := 0.0
@@ -74,7 +77,7 @@ func (b *bench) attnCase(calls []int, spread float64, see func(r, n int) (lo, hi
 			}
 			mass = max(mass, s)
 		}
-		for d, x := range want[r] {
+		for d, x := range want {
 			got := float64(acc[r*p.Dim+d])
 			if lo[r] < hi[r] {
 				got /= float64(sum[r])

@@ -121,6 +121,8 @@ type bench struct {
 	e   kernel.Exec
 	r   *rand.Rand
 	err error
+
+	every int // OpAttn, in the quick check: rows are compared by so many
 }
 
 // try runs one case on fresh memory and names its failure.
