@@ -151,7 +151,7 @@ func tuneHost(cmd *cobra.Command, s *cli.Shared, f *tuneFlags) error {
 		o := session.Options{
 			Ref: absolute(ref), Target: app.Target(h, b, m, n, f.Context, f.Pinned()), CPUs: h.CPUs, Suite: suite, Store: store,
 			Budget: share, Started: started, Decode: slices.Contains(f.objective, "decode"), Prefill: slices.Contains(f.objective, "prefill"),
-			Knobs: f.knobs(h), Watch: watch, Seed: f.seed, AllowBusy: f.allowBusy, Progress: p.stage,
+			Knobs: f.knobs(h), Watch: watch, Seed: f.seed, Memory: h.Memory.Available, AllowBusy: f.allowBusy, Progress: p.stage,
 		}
 		if dir := store.Dir(); dir != "" {
 			o.Journal = filepath.Join(dir, "journal-"+string(n.Weights)+".jsonl")

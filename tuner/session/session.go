@@ -14,6 +14,7 @@ import (
 	"github.com/tilewright/tilewright/engine/bench"
 	"github.com/tilewright/tilewright/engine/model"
 	"github.com/tilewright/tilewright/kernel"
+	"github.com/tilewright/tilewright/search/stat"
 	"github.com/tilewright/tilewright/tuner/journal"
 	"github.com/tilewright/tilewright/tuner/measure"
 	"github.com/tilewright/tilewright/tuner/resolve"
@@ -41,6 +42,7 @@ type Options struct {
 	Journal string       // path; "" for none
 	Watch   Watch
 	Seed    uint64
+	Memory  int64 // available, in bytes
 	// AllowBusy labels results of a noisy machine instead of refusing.
 	AllowBusy bool
 	// Progress is told what is being done.
@@ -207,15 +209,17 @@ func (t *tune) add(kind, key string, v any) {
 
 func (t *tune) left() time.Duration { return time.Until(t.deadline) }
 
-// floorBurst is the workload whose A/A noise is the floor: short decodes at a real context.
-var floorBurst = bench.Test{Gen: 8, Depth: 128}
-
+// The noise floor is measured as the confirmation measures: two runs of the same arm take turns of a
+// few decode steps at a real context, and a pair is the ratio of their medians.
 const (
-	floorPairs   = 24 // pairs of bursts at most
-	plannedPairs = 5  // of the confirmation
+	floorPairs   = 16 // at most
+	floorTurns   = 5  // of each run of a pair
+	plannedPairs = 4  // of the confirmation
 )
 
-// floor measures the A/A noise: pairs of the same arm, in alternating order.
+var floorTurn = bench.Test{Gen: 4, Depth: 128}
+
+// floor measures the A/A noise.
 func (t *tune) floor(ctx context.Context) error {
 	t.Progress("noise floor", "the default against itself")
 	end := time.Now().Add(time.Duration(shareFloor * float64(t.left())))
@@ -223,14 +227,14 @@ func (t *tune) floor(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if _, err := r.Bench(ctx, runner.Bench{Test: floorBurst, Reps: 2}, nil); err != nil {
+	if _, err := r.Bench(ctx, runner.Bench{Test: floorTurn, Reps: 4}, nil); err != nil {
 		return err
 	}
 	var pairs []float64
 	dropped := 0
 	for i := 0; i < floorPairs && (i < 6 || time.Now().Before(end)); i++ {
 		mark := t.Watch.Mark()
-		b, err := r.Bench(ctx, runner.Bench{Test: floorBurst, Reps: 2}, nil)
+		b, err := r.Bench(ctx, runner.Bench{Test: floorTurn, Reps: 2 * floorTurns}, nil)
 		if err != nil {
 			return err
 		}
@@ -238,12 +242,22 @@ func (t *tune) floor(ctx context.Context) error {
 			dropped++
 			continue
 		}
-		first, second := b.Rates[i%2], b.Rates[1-i%2]
-		pairs = append(pairs, measure.DecodeRate.Gain(first, second))
+		pairs = append(pairs, aaPair(b.Rates, i))
 	}
 	t.res.Floor = measure.AAFloor(pairs, plannedPairs, dropped, t.Seed)
 	if t.res.Floor.Level == measure.Refused && !t.AllowBusy {
 		return fmt.Errorf("%w: %s", ErrFloor, t.res.Floor.Why)
 	}
 	return nil
+}
+
+// aaPair deals turns to two runs of the same arm, ABBA, first and second swapped in every other pair,
+// and returns the log-ratio of their medians.
+func aaPair(rates []float64, pair int) float64 {
+	var runs [2][]float64
+	for i, r := range rates {
+		a := (i + 1) / 2 % 2
+		runs[(a+pair)%2] = append(runs[(a+pair)%2], r)
+	}
+	return measure.DecodeRate.Gain(stat.Median(runs[0]), stat.Median(runs[1]))
 }
