@@ -11,6 +11,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"sync"
 	"syscall"
 )
 
@@ -29,8 +30,9 @@ type header struct {
 
 const version = 1
 
-// Journal is an append-only log of one session.
+// Journal is an append-only log of one session. It is safe for concurrent use.
 type Journal struct {
+	mu   sync.Mutex
 	f    *os.File
 	done map[string]json.RawMessage
 	path string
@@ -104,11 +106,17 @@ func (j *Journal) line(v any) error {
 }
 
 // Resumed is the number of finished records found or added.
-func (j *Journal) Resumed() int { return len(j.done) }
+func (j *Journal) Resumed() int {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return len(j.done)
+}
 
 // Done looks up a finished record and decodes its result into v (nil to ask only).
 func (j *Journal) Done(kind, key string, v any) (bool, error) {
+	j.mu.Lock()
 	b, ok := j.done[kind+"\x00"+key]
+	j.mu.Unlock()
 	if !ok || v == nil {
 		return ok, nil
 	}
@@ -124,6 +132,8 @@ func (j *Journal) Add(kind, key string, v any) error {
 	if err != nil {
 		return fmt.Errorf("journal: %w", err)
 	}
+	j.mu.Lock()
+	defer j.mu.Unlock()
 	if err := j.line(Record{kind, key, b}); err != nil {
 		return fmt.Errorf("journal %s: %w", j.path, err)
 	}
