@@ -130,7 +130,18 @@ func (e *emulated) check() error {
 func TestLinearEmulated(t *testing.T) {
 	bochs.Need(t)
 	var b bochs.Batch
-	var all []*emulated
+	var queue []*emulated
+	n := 0
+	run := func() {
+		b.RunTest(t)
+		for _, e := range queue {
+			if err := e.check(); err != nil {
+				t.Errorf("%s [%s]: %v", e.p, e.a.Key.Config, err)
+			}
+		}
+		n += len(queue)
+		b, queue = bochs.Batch{}, nil
+	}
 	r := rand.New(rand.NewPCG(5, 5))
 	for i, p := range linearProblems() {
 		if i%every(29) != 0 {
@@ -139,14 +150,11 @@ func TestLinearEmulated(t *testing.T) {
 		for _, c := range sample(r, spaceOf(t, AVX512, p), 3) {
 			e := newEmulated(t, r, emit(t, AVX512, p, c))
 			e.add(t, &b)
-			all = append(all, e)
+			if queue = append(queue, e); len(queue) == 200 {
+				run()
+			}
 		}
 	}
-	b.RunTest(t)
-	for _, e := range all {
-		if err := e.check(); err != nil {
-			t.Errorf("%s [%s]: %v", e.p, e.a.Key.Config, err)
-		}
-	}
-	t.Logf("%d artifacts", len(all))
+	run()
+	t.Logf("%d artifacts", n)
 }
