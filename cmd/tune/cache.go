@@ -132,7 +132,7 @@ var errBadEntries = errors.New("entries cannot be used; they are misses until so
 func cacheVerifyCmd(s *cli.Shared) *cobra.Command {
 	var remove bool
 	c := &cobra.Command{
-		Use: "verify", Short: "Check every entry: envelope, digest, key, owner", Args: cli.NoArgs,
+		Use: "verify", Short: "Check every entry: envelope, digest, key, owner; name arms that are one code", Args: cli.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			st, err := openStore(s, !remove)
 			if err != nil {
@@ -143,13 +143,17 @@ func cacheVerifyCmd(s *cli.Shared) *cobra.Command {
 			if err != nil {
 				return err
 			}
+			twins, err := st.Twins()
+			if err != nil {
+				return err
+			}
 			left := 0
 			for _, in := range bad {
 				if !remove || in.Layer != "user" {
 					left++
 				}
 			}
-			if err := printVerified(cmd.OutOrStdout(), s.JSON, bad, n, len(bad)-left); err != nil || left == 0 {
+			if err := printVerified(cmd.OutOrStdout(), s.JSON, bad, twins, n, len(bad)-left); err != nil || left == 0 {
 				return err
 			}
 			return fmt.Errorf("%d %w", left, errBadEntries)
@@ -159,13 +163,19 @@ func cacheVerifyCmd(s *cli.Shared) *cobra.Command {
 	return c
 }
 
-func printVerified(w io.Writer, asJSON bool, bad []cache.Info, n, removed int) error {
+func printVerified(w io.Writer, asJSON bool, bad []cache.Info, twins []cache.Twins, n, removed int) error {
 	if asJSON {
-		return printJSON(w, map[string]any{"schema": 1, "checked": n, "bad": nonNil(bad), "removed": removed})
+		return printJSON(w, map[string]any{"schema": 1, "checked": n, "bad": nonNil(bad), "twins": nonNil(twins), "removed": removed})
 	}
 	if len(bad) > 0 {
 		if err := printInfos(w, bad); err != nil {
 			return err
+		}
+	}
+	for _, t := range twins {
+		fmt.Fprintf(w, "one code %.12s under several configurations:\n", t.Code)
+		for _, in := range t.Entries {
+			fmt.Fprintf(w, "  %.12s  %s\n", in.Digest, in.Title)
 		}
 	}
 	_, err := fmt.Fprintf(w, "%d checked, %d cannot be used, %d removed\n", n, len(bad), removed)

@@ -133,13 +133,17 @@ func modeCmd(ts *testscript.TestScript, _ bool, args []string) {
 }
 
 // store DIR prepares a store of made-up entries; store DIR PRESET adds a decision that holds on this
-// host, store DIR PRESET soft one that wants revalidation.
+// host, store DIR PRESET soft one that wants revalidation; store DIR twins has two arms that are one code.
 func storeCmd(ts *testscript.TestScript, _ bool, args []string) {
 	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	st := cache.Open(cache.Options{Dir: ts.MkAbs(args[0]), Now: func() time.Time { now = now.Add(time.Hour); return now }})
 	defer st.Close()
 	if len(args) == 1 {
-		ts.Check(madeUp(st))
+		ts.Check(madeUp(st, 4))
+		return
+	}
+	if args[1] == "twins" {
+		ts.Check(errors.Join(madeUp(st, 4), madeUp(st, 8)))
 		return
 	}
 	t, err := target(context.Background(), &cli.Shared{}, &app.ModelFlags{Preset: args[1], Weights: "w4a8"})
@@ -153,14 +157,14 @@ func storeCmd(ts *testscript.TestScript, _ bool, args []string) {
 	ts.Check(st.PutDecision(cache.Decision{Key: key, Artifacts: []string{"00"}}))
 }
 
-func madeUp(st *cache.Store) error {
+func madeUp(st *cache.Store, unroll int64) error {
 	host := cache.HostKey{Arch: "amd64", CPU: "Maker 1 2", Features: kernel.NewFeatures("avx2", "fma"), Kernel: "6.1"}
 	sources := cache.Sources{Engine: "e0", Backends: map[string]string{"avx2": "b0"}}
 	d := cache.Decision{Key: cache.DecisionKey{Schema: cache.Schema, Weights: "w4a8", Phase: "decode+prefill", Context: 4096, CPUs: 2,
 		Model: cache.ModelKey{Name: "tiny", Heads: 2, Classes: []cache.ClassKey{{Role: "down", N: 64, K: 128, Format: kernel.Asym(32), Count: 1}}},
 		Host:  host, Sources: sources, Protocol: cache.Protocol}}
 	p := kernel.Problem{Op: kernel.OpScale}
-	c := kernel.Choice{Problem: p, Backend: "avx2", Config: kernel.Config{"unroll": 4}}
+	c := kernel.Choice{Problem: p, Backend: "avx2", Config: kernel.Config{"unroll": unroll}}
 	id := kernel.BackendID{Name: "avx2", Digest: "b0"}
 	req := cache.NewRequest(c, id, host.Features)
 	a := &kernel.Artifact{Kind: kernel.KindCode, Code: []byte{0xc3}, Entries: map[string]int{kernel.EntryMain: 0}, Key: kernel.ArtifactKey{

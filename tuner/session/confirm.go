@@ -43,8 +43,11 @@ func (t *tune) confirm(ctx context.Context) (confirmation, error) {
 	c.judge = j
 	planners := []*planner{t.lab.plan.with(nil, t.lab.plan.layouts), t.tuned}
 	knobs := []kernel.Knobs{t.Knobs, t.knobs}
-	longest := 0.0
-	for pair, order := range stat.ABBA(maxPairs) {
+	longest, pairs := 0.0, maxPairs
+	if t.short {
+		pairs = checkPairs
+	}
+	for pair, order := range stat.ABBA(pairs) {
 		if !t.changed() || pair > 0 && t.left() < reserve+time.Duration(1.1*longest*1e9) {
 			break
 		}

@@ -40,6 +40,7 @@ type sample struct {
 
 // turns of a duel: pp512, then tg128 at the context that it left, in turns of tgTurn steps.
 const (
+	tgDepth = 512
 	tgTurn  = 16
 	tgTurns = 128 / tgTurn
 )
@@ -47,6 +48,9 @@ const (
 func (t *tune) duel(ctx context.Context, pair int, order [2]int, ps []*planner, ks []kernel.Knobs) (duel, error) {
 	var d duel
 	key := fmt.Sprint(pair)
+	if t.short {
+		key = "stored " + key
+	}
 	if t.done("duel", key, &d) {
 		return d, nil
 	}
@@ -98,7 +102,7 @@ func (t *tune) group(ctx context.Context, d *duel, arms []int, ps []*planner, ks
 		return err
 	}
 	for range tgTurns {
-		if err := t.turn(ctx, d, arms, rs, phaseDecode, bench.Test{Gen: tgTurn, Depth: 512}); err != nil {
+		if err := t.turn(ctx, d, arms, rs, phaseDecode, bench.Test{Gen: tgTurn, Depth: tgDepth}); err != nil {
 			return err
 		}
 		arms = slices.Clone(arms)

@@ -35,6 +35,9 @@ func (t *tune) publish(ctx context.Context, c confirmation) error {
 		if m := median(c.judge.Values(x.m.Name, armTuned)); m != nil {
 			e.Winner = *m
 		}
+		if x.phase == phaseDecode {
+			e.Depth = tgDepth
+		}
 		d.Evidence = append(d.Evidence, e)
 	}
 	for _, ch := range arm.Choices {

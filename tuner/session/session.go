@@ -108,6 +108,7 @@ type tune struct {
 	knobs   kernel.Knobs         // of the composed arm
 	arms    []measure.Arm        // of the confirmation
 	best    map[pointID]screened // winners of the screening
+	short   bool                 // the confirmation under way is the check of a stored arm
 	vetting sync.Mutex
 }
 
@@ -146,6 +147,9 @@ func (t *tune) run(ctx context.Context) error {
 	}
 	t.res.Loaded = t.lab.loaded
 	if err := t.floor(ctx); err != nil {
+		return err
+	}
+	if done, err := t.revalidate(ctx); done || err != nil {
 		return err
 	}
 	if err := t.screen(ctx); err != nil {
