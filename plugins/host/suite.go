@@ -104,7 +104,7 @@ func (s *Set) Close() error {
 type Found struct {
 	Source   Source
 	Manifest kernel.Manifest
-	Digest   string // sha256 of the file
+	Digest   string // identity: sha256 of the file, and of the environment that it declares where any is set
 	Err      error  // why it cannot be used
 }
 
@@ -141,5 +141,5 @@ func probe(ctx context.Context, path string, o Options) Found {
 		return Found{Source: src, Err: err}
 	}
 	defer p.Close()
-	return Found{Source: src, Manifest: p.man, Digest: p.exe.sha256}
+	return Found{Source: src, Manifest: p.man, Digest: p.id.Digest}
 }

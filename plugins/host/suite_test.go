@@ -69,3 +69,23 @@ func TestSuite(t *testing.T) {
 		t.Errorf("a backend that requires what the host lacks was kept: %v", err)
 	}
 }
+
+// triton-ascend#1664: an environment switch that a third-party backend reads is part of the identity
+// under which its results and artifacts are kept.
+func TestDiscoveredIdentityHoldsTheEnvironment(t *testing.T) {
+	dir := t.TempDir()
+	os.Chmod(dir, 0o700)
+	install(t, dir, "env")
+	digest := func() string {
+		found, err := Discover(t.Context(), dir, quick)
+		if err != nil || len(found) != 1 || found[0].Err != nil {
+			t.Fatalf("%+v %v", found, err)
+		}
+		return found[0].Digest
+	}
+	plain := digest()
+	t.Setenv("FAKE_KNOB", "7")
+	if digest() == plain {
+		t.Error("a declared variable changed and the identity did not")
+	}
+}
