@@ -74,12 +74,8 @@ func (s *Store) Rule(key RuleKey) (Rule, Lookup) {
 		if err := unseal(e.bytes, &got); err != nil {
 			return err
 		}
-		look = compare(got.Key, key, e.Layer)
-		switch {
-		case look.Status == Miss:
+		if look = got.judge(key, e.Layer); look.Status == Miss {
 			return fmt.Errorf("%w: stored for another key: %s differs", ErrCorrupt, look.Diffs[0].Path)
-		case got.Imported:
-			look.Status, look.Why = Revalidate, "imported: a candidate until it is measured here"
 		}
 		r = got
 		return nil
@@ -88,6 +84,15 @@ func (s *Store) Rule(key RuleKey) (Rule, Lookup) {
 		return Rule{}, Lookup{Status: Miss, Why: err.Error()}
 	}
 	return r, look
+}
+
+// judge says what a rule is worth to who asks with key.
+func (r *Rule) judge(key RuleKey, layer string) Lookup {
+	look := compare(r.Key, key, layer)
+	if look.Status != Miss && r.Imported {
+		look.Status, look.Why = Revalidate, "imported: a candidate until it is measured here"
+	}
+	return look
 }
 
 func compare(have, want any, layer string) Lookup {

@@ -196,6 +196,32 @@ func (s *Store) Explain(key DecisionKey) ([]Explanation, error) {
 	return out, err
 }
 
+// ExplainRules compares every stored host rule with the closest of keys.
+func (s *Store) ExplainRules(keys []RuleKey) ([]Explanation, error) {
+	var out []Explanation
+	err := s.each(func(e Entry, err error) {
+		if e.Kind != KindRule || len(keys) == 0 {
+			return
+		}
+		x := Explanation{Info: describe(e, err)}
+		var r Rule
+		if x.Info.Problem != "" || unseal(e.bytes, &r) != nil {
+			x.Lookup = Lookup{Status: Miss, Why: x.Info.Problem}
+			out = append(out, x)
+			return
+		}
+		for i, key := range keys {
+			y := Explanation{x.Info, r.judge(key, e.Layer)}
+			if i == 0 || hardCount(y) < hardCount(x) {
+				x = y
+			}
+		}
+		out = append(out, x)
+	})
+	sort.SliceStable(out, func(i, j int) bool { return hardCount(out[i]) < hardCount(out[j]) })
+	return out, err
+}
+
 func hardCount(x Explanation) int {
 	if x.Info.Problem != "" {
 		return 1 << 30

@@ -138,16 +138,21 @@ func explain(st *cache.Store, t resolve.Target, dir string) (*explained, error) 
 			x.Missing = append(x.Missing, a)
 		}
 	}
-	seen := map[kernel.Format]bool{}
+	seen, keys := map[kernel.Format]bool{}, []cache.RuleKey{}
 	for _, c := range key.Model.Classes {
 		if !seen[c.Format] {
 			seen[c.Format] = true
+			keys = append(keys, t.RuleKey(c.Format))
 			_, look := st.Rule(t.RuleKey(c.Format))
 			x.Rules = append(x.Rules, ruleFinding{c.Format.String(), found(look)})
 		}
 	}
 	list, err := st.Explain(key)
-	for _, e := range list {
+	if err != nil {
+		return nil, err
+	}
+	rules, err := st.ExplainRules(keys)
+	for _, e := range append(list, rules...) {
 		x.Entries = append(x.Entries, entryFinding{e.Info, found(e.Lookup)})
 	}
 	x.Entries = nonNil(x.Entries)
@@ -164,7 +169,7 @@ func (x *explained) print(w io.Writer) error {
 		fmt.Fprintf(w, "host rule for %s: %s\n", r.Format, r.verdict())
 	}
 	if len(x.Entries) == 0 {
-		_, err := fmt.Fprintf(w, "\nno decisions in %s: run tune --host-profile\n", x.Dir)
+		_, err := fmt.Fprintf(w, "\nno decisions and no rules in %s: run tune --host-profile\n", x.Dir)
 		return err
 	}
 	for _, e := range x.Entries {

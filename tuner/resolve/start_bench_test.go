@@ -13,6 +13,7 @@ import (
 	"github.com/tilewright/tilewright/kernel"
 	"github.com/tilewright/tilewright/plugins/avx2"
 	"github.com/tilewright/tilewright/plugins/generic"
+	"github.com/tilewright/tilewright/tuner/probe"
 )
 
 // starter serves all that an engine asks for at start for a model of 1.7 billion weights.
@@ -21,6 +22,7 @@ type starter struct {
 	target Target
 	suite  *kernel.Suite
 	asked  []kernel.Choice
+	served map[string]*kernel.Artifact // by goldenID
 }
 
 func newStarter(b *testing.B) *starter {
@@ -36,7 +38,7 @@ func newStarter(b *testing.B) *starter {
 	t.Model, t.Host.Features = m, f
 	t.Backends = map[string]BackendInfo{"avx2": {"a0", "1"}, "generic": {"g0", "1"}}
 	return &starter{b: b, target: t, suite: &kernel.Suite{Host: f, Backends: map[string]kernel.Backend{
-		"avx2": avx2.New("a0"), "generic": generic.New("g0")}}}
+		"avx2": avx2.New("a0"), "generic": generic.New("g0")}}, served: map[string]*kernel.Artifact{}}
 }
 
 // start returns the number of artifacts served and of those that were checked.
@@ -64,7 +66,7 @@ func (s *starter) start(store *cache.Store) (served, checked int) {
 			s.asked = append(s.asked, c)
 		}
 		served++
-		have[prob] = a
+		have[prob], s.served[goldenID(a)] = a, a
 		return a
 	}
 	classes, err := s.target.Model.Classes(s.target.Numerics)
@@ -125,5 +127,19 @@ func BenchmarkColdStart(b *testing.B) {
 	s := newStarter(b)
 	for b.Loop() {
 		s.start(nil)
+	}
+}
+
+// The golden checks of a start, alone: at most 50 ms in all.
+func BenchmarkGoldenOfStart(b *testing.B) {
+	s := newStarter(b)
+	s.start(nil)
+	b.ReportMetric(float64(len(s.served)), "artifacts")
+	for b.Loop() {
+		for _, a := range s.served {
+			if err := probe.Golden(a); err != nil {
+				b.Fatal(err)
+			}
+		}
 	}
 }
