@@ -189,49 +189,6 @@ func TestSystemLayer(t *testing.T) {
 	}
 }
 
-func TestExplainGCAndShow(t *testing.T) {
-	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
-	dir := filepath.Join(t.TempDir(), "c")
-	s := Open(Options{Dir: dir, Now: func() time.Time { return now }})
-	defer s.Close()
-	for cpus := 1; cpus <= 3; cpus++ {
-		d := testDecision()
-		d.Key.CPUs = cpus
-		if cpus == 3 {
-			d.Artifacts = []string{kernel.KeyDigest(testRequest())}
-		}
-		if err := s.PutDecision(d); err != nil {
-			t.Fatal(err)
-		}
-		now = now.Add(time.Hour)
-	}
-	if err := s.PutArtifact(testRequest(), testArtifact(), "tuned"); err != nil {
-		t.Fatal(err)
-	}
-	want := testDecisionKey()
-	want.Host.Kernel = "7.0"
-	ex, err := s.Explain(want)
-	if err != nil || len(ex) != 3 {
-		t.Fatalf("%v %v", ex, err)
-	}
-	if ex[0].Lookup.Status != Revalidate || ex[1].Lookup.Status != Miss || ex[1].Lookup.Diffs[0].Path != "CPUs" {
-		t.Errorf("%+v", ex)
-	}
-	if _, rec, err := s.Show(ex[0].Info.Digest[:8]); err != nil || rec.(*Decision).Key.CPUs != 2 {
-		t.Errorf("show: %v %v", rec, err)
-	}
-	if _, _, err := s.Show("ffffffffff"); err == nil {
-		t.Error("show of nothing")
-	}
-	gone, err := s.GC(150*time.Minute, 0)
-	if err != nil || len(gone) != 1 {
-		t.Fatalf("gc by age: %v %v", gone, err)
-	}
-	if gone, err = s.GC(0, 1); err != nil || len(gone) != 3 {
-		t.Fatalf("gc by size: %v %v", gone, err)
-	}
-}
-
 // A mark asks for another look and leaves the decision in place; it does not undo a newer decision.
 func TestRevalidateMark(t *testing.T) {
 	s, _ := tempStore(t)
@@ -291,31 +248,6 @@ func TestWritableKindFolderIsRefused(t *testing.T) {
 	chmod(t, filepath.Dir(entryFile(dir, KindArtifact, "x")), 0o777)
 	if s := open(t, dir); s.Warning() == "" {
 		t.Error("a world-writable folder of artifacts was used")
-	}
-}
-
-// triton#1242: two arms that share one binary are named; one arm for two N is no news.
-func TestTwins(t *testing.T) {
-	s, _ := tempStore(t)
-	put := func(n int, prefetch int64, code byte) {
-		req, a := testRequest(), testArtifact()
-		req.Problem.N, a.Key.Problem.N = n, n
-		req.Config = kernel.Config{"mr": 1, "prefetch": prefetch}
-		a.Key.Config, a.Code = req.Config, []byte{code, 0xc3}
-		if err := s.PutArtifact(req, a, "tuned"); err != nil {
-			t.Fatal(err)
-		}
-	}
-	put(64, 512, 0x90)
-	put(128, 512, 0x90)
-	put(64, 1024, 0x91)
-	if twins, err := s.Twins(); err != nil || len(twins) != 0 {
-		t.Fatalf("%v %v", twins, err)
-	}
-	put(64, 2048, 0x91)
-	twins, err := s.Twins()
-	if err != nil || len(twins) != 1 || len(twins[0].Entries) != 2 {
-		t.Errorf("%+v %v", twins, err)
 	}
 }
 

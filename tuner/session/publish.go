@@ -3,6 +3,7 @@ package session
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"slices"
 	"strings"
 
@@ -20,6 +21,10 @@ func (t *tune) publish(ctx context.Context, c confirmation) error {
 	d := cache.Decision{Arm: arm}
 	if d.Key, err = t.Target.DecisionKey(); err != nil {
 		return err
+	}
+	if t.noResult(d.Key, c) {
+		slog.Warn("this tune came to no result: the stored winner is kept", "decode", c.decode.Why, "prefill", c.prefill.Why)
+		return t.finish()
 	}
 	kept, of := c.judge.Kept()
 	for _, x := range []struct {
@@ -61,12 +66,17 @@ func (t *tune) publish(ctx context.Context, c confirmation) error {
 		return err
 	}
 	t.res.Written++
-	if t.journal != nil {
-		err := t.journal.Finish()
-		t.journal = nil
-		return err
+	return t.finish()
+}
+
+// finish ends the journal: what it holds is done with.
+func (t *tune) finish() error {
+	if t.journal == nil {
+		return nil
 	}
-	return nil
+	err := t.journal.Finish()
+	t.journal = nil
+	return err
 }
 
 func finite(x float64) float64 {

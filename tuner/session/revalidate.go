@@ -8,6 +8,7 @@ import (
 
 	"github.com/tilewright/tilewright/cache"
 	"github.com/tilewright/tilewright/kernel"
+	"github.com/tilewright/tilewright/search/stat"
 	"github.com/tilewright/tilewright/tuner/measure"
 )
 
@@ -77,6 +78,23 @@ func (t *tune) holds(d cache.Decision, c confirmation) bool {
 	got := map[string]measure.Decision{phaseDecode: c.decode.Decision, phasePrefill: c.prefill.Decision}
 	for _, phase := range t.claims(d) {
 		if got[phase] != measure.Winner {
+			return false
+		}
+	}
+	return true
+}
+
+// noResult reports whether the store holds a winner for the key that the confirmation says nothing
+// about, for want of time or of quiet: it is not overwritten with the default.
+func (t *tune) noResult(key cache.DecisionKey, c confirmation) bool {
+	d, look := t.Store.Decision(key)
+	claims := t.claims(d)
+	if look.Status == cache.Miss || len(claims) == 0 {
+		return false
+	}
+	got := map[string]measure.Verdict{phaseDecode: c.decode, phasePrefill: c.prefill}
+	for _, phase := range claims {
+		if v := got[phase]; v.Decision == measure.Winner || v.Pairs >= stat.MinPairs && t.res.Floor.Level != measure.Refused {
 			return false
 		}
 	}

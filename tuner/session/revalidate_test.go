@@ -144,3 +144,25 @@ func TestHolds(t *testing.T) {
 		t.Error("every claim must hold")
 	}
 }
+
+// A tune that came to no result does not replace a winner by the default.
+func TestNoResultKeepsTheWinner(t *testing.T) {
+	u := testTune(t)
+	d := u.stored(t, nil)
+	short, judged := measure.Verdict{Decision: measure.NoWinner, Pairs: 1}, measure.Verdict{Decision: measure.NoWinner, Pairs: 5}
+	if !u.noResult(d.Key, confirmation{decode: short}) {
+		t.Error("one pair replaced a winner")
+	}
+	if u.noResult(d.Key, confirmation{decode: judged}) {
+		t.Error("a judged loss was ignored")
+	}
+	u.res.Floor.Level = measure.Refused
+	if !u.noResult(d.Key, confirmation{decode: judged}) {
+		t.Error("noise replaced a winner")
+	}
+	other := d.Key
+	other.CPUs++
+	if u.noResult(other, confirmation{decode: short}) {
+		t.Error("there is nothing to keep")
+	}
+}
