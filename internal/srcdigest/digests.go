@@ -3,7 +3,7 @@
 package srcdigest
 
 var digests = map[string]string{
-	"kernel":          "64a8557d84a341eaa21a66ea23e90868290623b80e08dff633338b74d9d8ef6a",
+	"kernel":          "513c0eac2ee14d2623817f4c479def2cbc9bddf56ecc6249bd3a8d50f8309620",
 	"engine":          "bae1fcab2cd246e24866427b9474c0b340e36775c38fa944596c5a28e0068b23",
 	"plugins/x86":     "4149067efd5730a8249753d75a1748d293ee7f2fdd0ee8a101b78c7519814fca",
 	"plugins/avx512":  "da6897d229254f62c9b7140bfa0d7ab61691430cf2e0590c1656b4e3273ffd1b",
