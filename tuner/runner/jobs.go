@@ -64,6 +64,7 @@ type Step struct {
 	Test      bench.Test                 `json:"test"` // prefill of Prompt tokens, or one token after Depth
 	Warm      int                        `json:"warm"`
 	Repeat    int                        `json:"repeat"`
+	SetOnly   bool                       `json:"set_only,omitempty"` // run no pass
 	Plans     []ClassPlan                `json:"plans"`
 	Artifacts map[string]kernel.Artifact `json:"artifacts"` // by id, those not sent before
 }

@@ -43,6 +43,9 @@ func (s *server) step(ctx context.Context, st Step) (StepTimes, error) {
 			return StepTimes{}, err
 		}
 	}
+	if st.SetOnly {
+		return StepTimes{}, nil
+	}
 	for i := range st.Warm + max(1, st.Repeat) {
 		if i == st.Warm {
 			s.seen.start()

@@ -6,6 +6,7 @@ import (
 	"math"
 	"time"
 
+	"github.com/tilewright/tilewright/engine/model"
 	"github.com/tilewright/tilewright/kernel"
 	"github.com/tilewright/tilewright/search/stat"
 	"github.com/tilewright/tilewright/tuner/measure"
@@ -48,7 +49,7 @@ func (t *tune) confirm(ctx context.Context) (confirmation, error) {
 		pairs = checkPairs
 	}
 	for pair, order := range stat.ABBA(pairs) {
-		if !t.changed() || pair > 0 && t.left() < reserve+time.Duration(1.1*longest*1e9) {
+		if !t.changed() || t.left() < reserve+max(time.Duration(1.1*longest*1e9), t.planned(pair)) {
 			break
 		}
 		t.Progress("confirm", fmt.Sprintf("pair %d of fresh processes", pair+1))
@@ -79,6 +80,12 @@ func (t *tune) confirm(ctx context.Context) (confirmation, error) {
 	return c, nil
 }
 
+// planned is what must fit before a pair is started: without three pairs there is no result, so the
+// first is not started unless three fit.
+func (t *tune) planned(pair int) time.Duration {
+	return time.Duration(max(1, stat.MinPairs-pair)) * t.duelTakes() * 9 / 10
+}
+
 // settled reports whether both phases are decided either way.
 func (t *tune) settled(j *measure.Judge) bool {
 	for _, m := range []measure.Metric{measure.DecodeRate, measure.PrefillRate} {
@@ -105,20 +112,28 @@ func (t *tune) finalists() []kernel.Choice {
 	return out
 }
 
-// evidence is what an arm runs, by problem: artifact digests.
+// evidence is what an arm runs, by problem: the artifact digests of every class at the points that
+// the confirmation covers, and the knobs.
 func (t *tune) evidence(ctx context.Context, over []kernel.Choice, k kernel.Knobs) map[string]string {
 	p := t.lab.plan.with(over, t.lab.plan.layouts)
 	out := map[string]string{"knobs": fmt.Sprintf("%+v", k)}
-	for _, s := range t.best {
-		prob := s.Choice.Problem
-		if c, err := p.Choice(ctx, prob); err == nil {
-			if a, err := p.Artifact(ctx, c); err == nil {
-				out[prob.String()] = a.Digest()
+	for _, c := range t.classes {
+		for _, m := range []int{1, 512} {
+			if l, err := p.Layout(ctx, c); err == nil && t.covers(c, m) {
+				prob := c.Problem(t.Target.Numerics.Weights, m, l)
+				if ch, err := p.Choice(ctx, prob); err == nil {
+					if a, err := p.Artifact(ctx, ch); err == nil {
+						out[prob.String()] = a.Digest()
+					}
+				}
 			}
 		}
 	}
 	return out
 }
+
+// covers reports whether a class runs at a tuning point: the head runs for one row.
+func (t *tune) covers(c model.Class, m int) bool { return c.Role != string(model.RoleHead) || m == 1 }
 
 // report adds the verdicts of the whole phases.
 func (t *tune) report(c *confirmation) {

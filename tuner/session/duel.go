@@ -41,7 +41,7 @@ type sample struct {
 // turns of a duel: pp512, then tg128 at the context that it left, in turns of tgTurn steps.
 const (
 	tgDepth = 512
-	tgTurn  = 16
+	tgTurn  = 8
 	tgTurns = 128 / tgTurn
 )
 
@@ -158,11 +158,16 @@ func (t *tune) judge(j *measure.Judge, arm measure.Arm, pair int, v visit) {
 	}
 }
 
-// expected lists the kernels of an arm for the problems at a tuning point that have a finalist.
+// expected lists the linear kernels of an arm at a tuning point.
 func (t *tune) expected(arm measure.Arm, point int) []string {
 	var out []string
-	for id, s := range t.best {
-		if d := arm.Evidence[s.Choice.Problem.String()]; id.m == point && d != "" && !slices.Contains(out, d) {
+	for _, c := range t.classes {
+		l, err := t.lab.plan.Layout(context.Background(), c)
+		if err != nil || !t.covers(c, point) {
+			continue
+		}
+		d := arm.Evidence[c.Problem(t.Target.Numerics.Weights, point, l).String()]
+		if d != "" && !slices.Contains(out, d) {
 			out = append(out, d)
 		}
 	}

@@ -44,7 +44,7 @@ func threadCounts(t *tune) []int {
 // screenKnobs races the values of each knob against the default, one knob at a time, within its
 // share of the time. A value that gains replaces the default in the composed arm.
 func (t *tune) screenKnobs(ctx context.Context) error {
-	end := time.Now().Add(time.Duration(shareKnobs / (shareKnobs + shareConfirm) * float64(t.left())))
+	end := time.Now().Add(min(time.Duration(shareKnobs*float64(t.Budget)), t.left()-3*t.duelTakes()-reserve))
 	r, err := t.lab.runner(ctx)
 	if err != nil {
 		return err
@@ -115,7 +115,7 @@ type knobSource struct {
 
 // Measure runs one block.
 func (s *knobSource) Measure(arms []kernel.Config, order []int) (search.Block, error) {
-	if !time.Now().Before(s.until) {
+	if time.Now().Add(time.Duration(len(order)) * s.t.takes(s.k.test)).After(s.until) {
 		return search.Block{}, search.ErrBudget
 	}
 	b := search.Block{Costs: make([]float64, len(arms))}

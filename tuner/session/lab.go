@@ -88,8 +88,22 @@ type arena struct {
 	choice  func(class string, c kernel.Config) kernel.Choice
 }
 
-// Step runs one pass with every layer's candidate in place.
-func (a *arena) Step(ctx context.Context, as []insitu.Assignment) ([]insitu.Timing, string, error) {
+// put sets every layer's configuration and runs nothing.
+func (a *arena) put(ctx context.Context, as []insitu.Assignment) error {
+	st, arts, err := a.plans(ctx, as)
+	if err != nil {
+		return err
+	}
+	st.SetOnly = true
+	r, err := a.runner(ctx)
+	if err == nil {
+		_, err = r.Step(ctx, st, arts, nil)
+	}
+	return err
+}
+
+// plans turns an assignment into what the runner is told.
+func (a *arena) plans(ctx context.Context, as []insitu.Assignment) (runner.Step, map[string]*kernel.Artifact, error) {
 	st := runner.Step{Test: a.test, Warm: a.warm, Repeat: a.repeat}
 	arts := map[string]*kernel.Artifact{}
 	for _, x := range as {
@@ -97,13 +111,22 @@ func (a *arena) Step(ctx context.Context, as []insitu.Assignment) ([]insitu.Timi
 		for _, cfg := range x.Config {
 			art, err := a.plan.Artifact(ctx, a.choice(x.Class, cfg))
 			if err != nil {
-				return nil, "", err
+				return st, nil, err
 			}
 			id := artifactID(art)
 			arts[id] = art
 			p.Artifacts = append(p.Artifacts, id)
 		}
 		st.Plans = append(st.Plans, p)
+	}
+	return st, arts, nil
+}
+
+// Step runs one pass with every layer's candidate in place.
+func (a *arena) Step(ctx context.Context, as []insitu.Assignment) ([]insitu.Timing, string, error) {
+	st, arts, err := a.plans(ctx, as)
+	if err != nil {
+		return nil, "", err
 	}
 	r, err := a.runner(ctx)
 	if err != nil {

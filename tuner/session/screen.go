@@ -7,7 +7,6 @@ import (
 	"log/slog"
 	"math"
 	"slices"
-	"sort"
 	"time"
 
 	"github.com/tilewright/tilewright/engine/bench"
@@ -51,7 +50,7 @@ const candidates = 160
 const smallGain = 0.03
 
 func (t *tune) screen(ctx context.Context) error {
-	total := t.left() - time.Duration((shareConfirm+shareKnobs)*float64(t.left()))
+	total := t.left() - t.confirmNeeds() - time.Duration(shareKnobs*float64(t.left()))
 	var on []stage
 	sum := 0.0
 	for _, s := range stages {
@@ -94,8 +93,11 @@ func (t *tune) screenStage(ctx context.Context, s stage, end time.Time) error {
 		a.classes[c.String()], defaults[c.String()] = c, def
 		searches = append(searches, sr)
 	}
-	more := func() error {
-		if !time.Now().Before(end) {
+	last, longest := time.Now(), t.takes(bench.Test{Prompt: s.test.Prompt, Gen: 3 * s.test.Gen})
+	more := func() error { // a round that would not end in time is not started
+		now := time.Now()
+		longest, last = max(longest, now.Sub(last)), now
+		if now.Add(longest).After(end) {
 			return search.ErrBudget
 		}
 		return nil
@@ -193,12 +195,7 @@ func (t *tune) restore(ctx context.Context, a *arena, defaults map[string]kernel
 		}
 		as = append(as, x)
 	}
-	if len(as) == 0 {
-		return nil
-	}
-	sort.Slice(as, func(i, j int) bool { return as[i].Class < as[j].Class })
-	_, _, err := a.Step(ctx, as)
-	return err
+	return a.put(ctx, as)
 }
 
 // vetting stands between a search and the steps: a candidate that cannot be emitted, computes wrong

@@ -88,11 +88,12 @@ const (
 	phasePrefill = "prefill"
 )
 
-// shares of the budget that remains after loading.
+// shares of the budget that remains after loading. The confirmation gets what three pairs of fresh
+// processes take, at least a third.
 const (
 	shareFloor   = 0.06
-	shareKnobs   = 0.07
-	shareConfirm = 0.45
+	shareKnobs   = 0.06
+	shareConfirm = 0.35
 )
 
 type tune struct {
@@ -108,7 +109,9 @@ type tune struct {
 	knobs   kernel.Knobs         // of the composed arm
 	arms    []measure.Arm        // of the confirmation
 	best    map[pointID]screened // winners of the screening
-	short   bool                 // the confirmation under way is the check of a stored arm
+	ppRate  float64              // tok/s of the default, about, to plan by
+	tgRate  float64
+	short   bool // the confirmation under way is the check of a stored arm
 	vetting sync.Mutex
 }
 
@@ -137,7 +140,8 @@ func Tune(ctx context.Context, o Options) (Result, error) {
 		load: runner.Load{Model: o.Ref, Numerics: o.Target.Numerics, Context: o.Target.Context, Knobs: o.Knobs,
 			CPUs: o.CPUs, Host: o.Target.Host.Features}}
 	defer t.lab.close()
-	return t.res, t.run(ctx)
+	err = t.run(ctx)
+	return t.res, err
 }
 
 func (t *tune) run(ctx context.Context) error {
@@ -152,11 +156,13 @@ func (t *tune) run(ctx context.Context) error {
 	if done, err := t.revalidate(ctx); done || err != nil {
 		return err
 	}
-	if err := t.screen(ctx); err != nil {
-		return err
-	}
-	if err := t.screenKnobs(ctx); err != nil {
-		return err
+	if t.left() > 3*t.duelTakes()+reserve { // else what the screening finds could not be confirmed
+		if err := t.screen(ctx); err != nil {
+			return err
+		}
+		if err := t.screenKnobs(ctx); err != nil {
+			return err
+		}
 	}
 	t.lab.close() // its memory and its threads are in the way of what follows
 	winner, err := t.confirm(ctx)
@@ -231,7 +237,7 @@ func (t *tune) floor(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if _, err := r.Bench(ctx, runner.Bench{Test: floorTurn, Reps: 4}, nil); err != nil {
+	if err := t.rates(ctx, r); err != nil {
 		return err
 	}
 	var pairs []float64
@@ -253,6 +259,38 @@ func (t *tune) floor(ctx context.Context) error {
 		return fmt.Errorf("%w: %s", ErrFloor, t.res.Floor.Why)
 	}
 	return nil
+}
+
+// rates measures about how fast the default is: the plan of the rest of the tune rests on it.
+func (t *tune) rates(ctx context.Context, r *runner.Runner) error {
+	for _, x := range []struct {
+		rate *float64
+		test bench.Test
+		reps int
+	}{{&t.ppRate, bench.Test{Prompt: 128}, 2}, {&t.tgRate, floorTurn, 4}} {
+		b, err := r.Bench(ctx, runner.Bench{Test: x.test, Reps: x.reps}, nil)
+		if err != nil {
+			return err
+		}
+		*x.rate = stat.Median(b.Rates)
+	}
+	return nil
+}
+
+// takes is about how long a workload takes.
+func (t *tune) takes(w bench.Test) time.Duration {
+	return time.Duration((float64(w.Prompt)/t.ppRate + float64(w.Gen)/t.tgRate) * 1e9)
+}
+
+// duelTakes is about how long a pair of fresh processes takes.
+func (t *tune) duelTakes() time.Duration {
+	one := time.Duration((t.lab.loaded.Seconds+0.5)*1e9) + t.takes(bench.Test{Prompt: 64 + 512, Gen: tgTurn * tgTurns})
+	return 2 * one * 11 / 10
+}
+
+// confirmNeeds is the time that must be left when the confirmation starts.
+func (t *tune) confirmNeeds() time.Duration {
+	return max(3*t.duelTakes()+reserve, time.Duration(shareConfirm*float64(t.left())))
 }
 
 // aaPair deals turns to two runs of the same arm, ABBA, first and second swapped in every other pair,
