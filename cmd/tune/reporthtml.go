@@ -151,7 +151,7 @@ func (s scale) row(v session.Verdict, i int) ratioRow {
 		r.Width = max(s.x(v.Ratio.Hi)-r.Lo, 1)
 	}
 	switch {
-	case v.Decision == "winner", v.Decision == "finalist":
+	case v.Decision == "winner", v.Finalist:
 		r.Class = "winner"
 	case r.Interval && v.Ratio.Hi < 1:
 		r.Class = "slower"

@@ -98,7 +98,7 @@ func (r *report) writeText(w io.Writer) error {
 		fmt.Fprintf(w, " (%s)\n", v.Why)
 	}
 	for _, v := range r.Verdicts {
-		if v.Decision == "finalist" {
+		if v.Finalist {
 			fmt.Fprintf(w, "  %-40s %.3fx in situ: %s\n", v.Problem, v.Ratio.Median, v.Config)
 		}
 	}

@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/tilewright/tilewright/engine/model"
@@ -53,7 +55,6 @@ func (t *tune) confirm(ctx context.Context) (confirmation, error) {
 			break
 		}
 		t.Progress("confirm", fmt.Sprintf("pair %d of fresh processes", pair+1))
-		mark := t.Watch.Mark()
 		d, err := t.duel(ctx, pair, order, planners, knobs)
 		if err != nil {
 			return c, err
@@ -66,8 +67,8 @@ func (t *tune) confirm(ctx context.Context) (confirmation, error) {
 			t.judge(j, arms[arm], pair, v)
 		}
 		longest = max(longest, d.Seconds)
-		if why := t.Watch.Disturbed(mark); why != "" {
-			j.Disturb(pair, why)
+		if d.Disturbed != "" {
+			j.Disturb(pair, d.Disturbed)
 		}
 		if pair >= 2 && t.settled(j) {
 			break
@@ -109,6 +110,7 @@ func (t *tune) finalists() []kernel.Choice {
 			out = append(out, s.Choice)
 		}
 	}
+	slices.SortFunc(out, func(a, b kernel.Choice) int { return strings.Compare(a.Problem.String(), b.Problem.String()) })
 	return out
 }
 
@@ -147,10 +149,15 @@ func (t *tune) report(c *confirmation) {
 			continue
 		}
 		switch {
+		case t.skipped:
+			x.v.Why = measure.WhyBudget
 		case !t.changed():
 			x.v.Why = "no candidate beat the default in situ"
-		case x.v.Pairs < stat.MinPairs:
+		case x.v.Pairs < stat.MinPairs && x.v.Why != measure.WhyInert && x.v.Why != measure.WhyFailed:
 			x.v.Why = measure.WhyBudget
+			if r, d := len(c.judge.Rejections()), len(c.judge.Disturbed()); r+d > 0 {
+				x.v.Why = fmt.Sprintf("%d samples refused and %d pairs disturbed: too few are left", r, d)
+			}
 		}
 		out := Verdict{Phase: x.phase, Weights: string(t.Target.Numerics.Weights), Problem: "whole",
 			Ratio: x.v.Ratio, Decision: string(x.v.Decision), Why: x.v.Why,

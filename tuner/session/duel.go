@@ -20,6 +20,8 @@ import (
 type duel struct {
 	Visits  [2]visit `json:"visits"`
 	Seconds float64  `json:"seconds"`
+	// Disturbed says why the pair does not count, "" if it does.
+	Disturbed string `json:"disturbed,omitempty"`
 }
 
 // visit is what one process of a duel gave.
@@ -47,14 +49,15 @@ const (
 
 func (t *tune) duel(ctx context.Context, pair int, order [2]int, ps []*planner, ks []kernel.Knobs) (duel, error) {
 	var d duel
-	key := fmt.Sprint(pair)
+	arm := kernel.Arm{Choices: t.finalists(), Knobs: ks[1]}
+	key := fmt.Sprintf("%s %d", kernel.KeyDigest(arm), pair) // a resumed tune may have found another arm
 	if t.short {
 		key = "stored " + key
 	}
 	if t.done("duel", key, &d) {
 		return d, nil
 	}
-	start := time.Now()
+	start, mark := time.Now(), t.Watch.Mark()
 	groups := [][]int{order[:]}
 	if 2*int64(t.lab.loaded.WeightsBytes)+spare > t.Memory {
 		groups = [][]int{order[:1], order[1:]} // no room for two: one after the other
@@ -64,7 +67,7 @@ func (t *tune) duel(ctx context.Context, pair int, order [2]int, ps []*planner, 
 			return d, err
 		}
 	}
-	d.Seconds = time.Since(start).Seconds()
+	d.Seconds, d.Disturbed = time.Since(start).Seconds(), t.Watch.Disturbed(mark)
 	t.add("duel", key, d)
 	return d, nil
 }

@@ -2,9 +2,12 @@ package session
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"log/slog"
 	"math"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/tilewright/tilewright/engine/bench"
@@ -27,7 +30,7 @@ var knobs = []knob{
 	{"threads_decode", phaseDecode, threadCounts, func(k *kernel.Knobs) *int { return &k.ThreadsDecode }, bench.Test{Gen: 8, Depth: 128}},
 	{"threads_prefill", phasePrefill, threadCounts, func(k *kernel.Knobs) *int { return &k.ThreadsPrefill }, bench.Test{Prompt: 128}},
 	{"panel_min_m", phasePrefill, fixed(33, 65, 129), func(k *kernel.Knobs) *int { return &k.PanelMinM }, bench.Test{Prompt: 96}},
-	{"prefill_chunk", phasePrefill, fixed(128, 256, 512), func(k *kernel.Knobs) *int { return &k.PrefillChunk }, bench.PP512},
+	{"prefill_chunk", phasePrefill, fixed(256, 512), func(k *kernel.Knobs) *int { return &k.PrefillChunk }, bench.PP512},
 	{"repack_rows", "load", fixed(16, 64, 256, 1024), func(k *kernel.Knobs) *int { return &k.RepackRows }, bench.Test{}},
 }
 
@@ -35,7 +38,7 @@ func fixed(vs ...int) func(*tune) []int { return func(*tune) []int { return vs }
 
 // threadCounts are 1, half, all but one and all of the threads.
 func threadCounts(t *tune) []int {
-	p := len(t.CPUs)
+	p := max(t.Knobs.ThreadsDecode, t.Knobs.ThreadsPrefill)
 	vs := []int{1, (p + 1) / 2, p - 1, p}
 	slices.Sort(vs)
 	return slices.DeleteFunc(slices.Compact(vs), func(v int) bool { return v < 1 })
@@ -51,11 +54,20 @@ func (t *tune) screenKnobs(ctx context.Context) error {
 	}
 	for i, k := range knobs {
 		on := k.phase == phaseDecode && t.Decode || k.phase == phasePrefill && t.Prefill || k.phase == "load" && t.Ref.Path != ""
+		if _, pinned := t.Target.Pinned["threads"]; pinned && strings.HasPrefix(k.name, "threads") {
+			continue // the user fixed them
+		}
 		if !on || !time.Now().Before(end) {
 			continue
 		}
 		until := time.Now().Add(time.Until(end) / time.Duration(len(knobs)-i))
-		if err := t.race(ctx, r, k, until); err != nil {
+		err := t.race(ctx, r, k, until)
+		var crash *runner.Crash
+		if errors.As(err, &crash) { // the knob keeps its default; what follows runs in fresh processes
+			slog.Warn("knob not raced further", "knob", k.name, "why", crash)
+			return nil
+		}
+		if err != nil {
 			return fmt.Errorf("knob %s: %w", k.name, err)
 		}
 	}
@@ -97,7 +109,7 @@ func (t *tune) race(ctx context.Context, r *runner.Runner, k knob, until time.Ti
 	v := Verdict{Phase: k.phase, Weights: string(t.Target.Numerics.Weights), Problem: "knob " + k.name, Config: best.Config,
 		Ratio: measure.Ratio{Median: math.Exp(best.Score), Lo: math.Inf(-1), Hi: math.Inf(1)}, Decision: string(measure.NoWinner), Why: "no value gains"}
 	if best.Score > 0 {
-		v.Decision, v.Why = "finalist", fmt.Sprintf("in %d blocks", best.Blocks)
+		v.Finalist, v.Why = true, fmt.Sprintf("gains in %d blocks", best.Blocks)
 	}
 	t.res.Verdicts = append(t.res.Verdicts, v)
 	return nil

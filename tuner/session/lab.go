@@ -176,7 +176,7 @@ func (a *arena) crashed(st runner.Step, c *runner.Crash) []insitu.Timing {
 	a.r.Close()
 	a.r = nil
 	var out []insitu.Timing
-	for i, p := range st.Plans {
+	for _, p := range st.Plans {
 		t := insitu.Timing{Class: p.Class.String(), Seconds: make([]float64, len(p.Artifacts)), Failed: map[int]string{}}
 		for j, id := range p.Artifacts {
 			t.Seconds[j] = 1 // the step is void
@@ -185,7 +185,6 @@ func (a *arena) crashed(st runner.Step, c *runner.Crash) []insitu.Timing {
 				a.bad[id] = c.Error()
 			}
 		}
-		_ = i
 		out = append(out, t)
 	}
 	return out

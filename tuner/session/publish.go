@@ -16,12 +16,16 @@ import (
 // publish writes the arm that stands: winners of the phases that were confirmed, the default
 // elsewhere. The decision is written last, it makes what was written before it one group.
 func (t *tune) publish(ctx context.Context, c confirmation) error {
-	var err error
-	arm := t.finalArm(c)
-	d := cache.Decision{Arm: arm}
-	if d.Key, err = t.Target.DecisionKey(); err != nil {
+	key, err := t.Target.DecisionKey()
+	if err != nil {
 		return err
 	}
+	old, look := t.Store.Decision(key)
+	if look.Status != cache.Exact {
+		old = cache.Decision{}
+	}
+	arm := t.finalArm(c, old.Arm)
+	d := cache.Decision{Key: key, Arm: arm}
 	if t.noResult(d.Key, c) {
 		slog.Warn("this tune came to no result: the stored winner is kept", "decode", c.decode.Why, "prefill", c.prefill.Why)
 		return t.finish()
@@ -31,7 +35,12 @@ func (t *tune) publish(ctx context.Context, c confirmation) error {
 		phase string
 		m     measure.Metric
 		v     measure.Verdict
-	}{{phaseDecode, measure.DecodeRate, c.decode}, {phasePrefill, measure.PrefillRate, c.prefill}} {
+		on    bool
+	}{{phaseDecode, measure.DecodeRate, c.decode, t.Decode}, {phasePrefill, measure.PrefillRate, c.prefill, t.Prefill}} {
+		if i := slices.IndexFunc(old.Evidence, func(e cache.Evidence) bool { return e.Phase == x.phase }); i >= 0 && !x.on {
+			d.Evidence = append(d.Evidence, old.Evidence[i])
+			continue
+		}
 		e := cache.Evidence{Phase: x.phase, Metric: x.m.Name, Ratio: finite(x.v.Ratio.Median), Lo: finite(x.v.Ratio.Lo), Hi: finite(x.v.Ratio.Hi),
 			Pairs: x.v.Pairs, AANoise: finite(t.res.Floor.Noise), Kept: kept, Dropped: of - kept, Decision: string(x.v.Decision), Why: x.v.Why}
 		if m := median(c.judge.Values(x.m.Name, armDefault)); m != nil {
@@ -52,7 +61,7 @@ func (t *tune) publish(ctx context.Context, c confirmation) error {
 		}
 		d.Artifacts = append(d.Artifacts, id)
 	}
-	rules, err := t.rules(ctx, arm)
+	rules, err := t.rules(ctx, arm, c)
 	if err != nil {
 		return err
 	}
@@ -88,7 +97,7 @@ func finite(x float64) float64 {
 
 // finalArm is every choice that was made while the arms ran, with the confirmed winners in place of
 // the defaults.
-func (t *tune) finalArm(c confirmation) kernel.Arm {
+func (t *tune) finalArm(c confirmation, old kernel.Arm) kernel.Arm {
 	byProblem := map[kernel.Problem]kernel.Choice{}
 	for _, p := range []*planner{t.lab.plan, t.tuned} {
 		for _, ch := range p.choices() {
@@ -97,16 +106,17 @@ func (t *tune) finalArm(c confirmation) kernel.Arm {
 			}
 		}
 	}
-	for _, ch := range t.finalists() {
-		v := c.prefill
-		if ch.Problem.M == 1 {
-			v = c.decode
-		}
-		if v.Decision == measure.Winner {
+	for _, ch := range old.Choices { // a phase that this tune left alone keeps its winners
+		if _, ok := byProblem[ch.Problem]; ok && ch.Problem.Op == kernel.OpLinear && !t.on(ch.Problem.M) {
 			byProblem[ch.Problem] = ch
 		}
 	}
-	arm := kernel.Arm{Knobs: t.confirmedKnobs(c)}
+	for _, ch := range t.finalists() {
+		if c.won(ch.Problem.M) {
+			byProblem[ch.Problem] = ch
+		}
+	}
+	arm := kernel.Arm{Knobs: t.confirmedKnobs(c, old.Knobs)}
 	for _, ch := range byProblem {
 		arm.Choices = append(arm.Choices, ch)
 	}
@@ -116,15 +126,35 @@ func (t *tune) finalArm(c confirmation) kernel.Arm {
 	return arm
 }
 
+// on reports whether the phase of a tuning point is an objective of this tune.
+func (t *tune) on(m int) bool { return m == 1 && t.Decode || m != 1 && t.Prefill }
+
+// won reports whether the tuned arm won the phase of a tuning point.
+func (c confirmation) won(m int) bool {
+	if m == 1 {
+		return c.decode.Decision == measure.Winner
+	}
+	return c.prefill.Decision == measure.Winner
+}
+
 // confirmedKnobs takes each phase's knobs from the arm that stands in that phase.
-func (t *tune) confirmedKnobs(c confirmation) kernel.Knobs {
+func (t *tune) confirmedKnobs(c confirmation, old kernel.Knobs) kernel.Knobs {
 	k := t.Knobs
-	if c.decode.Decision == measure.Winner {
-		k.ThreadsDecode = t.knobs.ThreadsDecode
+	decode, prefill := t.Knobs, t.Knobs
+	if old.ThreadsDecode > 0 && !t.Decode {
+		decode = old
 	}
-	if c.prefill.Decision == measure.Winner {
-		k.ThreadsPrefill, k.PanelMinM, k.PrefillChunk = t.knobs.ThreadsPrefill, t.knobs.PanelMinM, t.knobs.PrefillChunk
+	if old.ThreadsPrefill > 0 && !t.Prefill {
+		prefill = old
 	}
+	if c.won(1) {
+		decode = t.knobs
+	}
+	if c.won(512) {
+		prefill = t.knobs
+	}
+	k.ThreadsDecode = decode.ThreadsDecode
+	k.ThreadsPrefill, k.PanelMinM, k.PrefillChunk = prefill.ThreadsPrefill, prefill.PanelMinM, prefill.PrefillChunk
 	k.RepackRows = t.knobs.RepackRows // loading only: the confirmation does not cover it, its own race does
 	return k
 }
@@ -148,8 +178,8 @@ func (t *tune) keep(ctx context.Context, c kernel.Choice) (string, error) {
 }
 
 // rules are the host rules that the arm teaches: for each format, the configurations of its largest
-// class, which say most.
-func (t *tune) rules(ctx context.Context, arm kernel.Arm) ([]cache.Rule, error) {
+// class, which say most. Where this tune has no winner, what another model taught stays.
+func (t *tune) rules(ctx context.Context, arm kernel.Arm, conf confirmation) ([]cache.Rule, error) {
 	biggest := map[kernel.Format]model.Class{}
 	var order []kernel.Format
 	for _, c := range t.classes {
@@ -169,7 +199,13 @@ func (t *tune) rules(ctx context.Context, arm kernel.Arm) ([]cache.Rule, error) 
 			return nil, err
 		}
 		r := cache.Rule{Key: t.Target.RuleKey(f), Layout: l, Knobs: arm.Knobs}
+		old, look := t.Store.Rule(r.Key)
+		keep := look.Status == cache.Exact && old.Layout == l
 		for _, m := range kernel.MPoints {
+			if i := slices.IndexFunc(old.Choices, func(rc cache.RuleChoice) bool { return rc.M == m }); keep && i >= 0 && !conf.won(m) {
+				r.Choices = append(r.Choices, old.Choices[i])
+				continue
+			}
 			if ch, ok := arm.Find(c.Problem(t.Target.Numerics.Weights, m, l)); ok {
 				r.Choices = append(r.Choices, cache.RuleChoice{M: m, Backend: ch.Backend, Config: ch.Config})
 			}

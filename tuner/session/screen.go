@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"hash/fnv"
 	"log/slog"
 	"math"
 	"slices"
@@ -15,6 +16,7 @@ import (
 	"github.com/tilewright/tilewright/search"
 	"github.com/tilewright/tilewright/tuner/insitu"
 	"github.com/tilewright/tilewright/tuner/measure"
+	"github.com/tilewright/tilewright/tuner/runner"
 )
 
 // stage is a part of the screening: one tuning point of M, and its share of the screening's time.
@@ -125,7 +127,7 @@ func (t *tune) search(ctx context.Context, a *arena, c model.Class, s stage, end
 	if err != nil {
 		return none, def, err
 	}
-	strat, err := search.NewDefault(space, t.Seed+uint64(s.m), candidates)
+	strat, err := search.NewDefault(space, t.seed(c, s), candidates)
 	if err != nil {
 		return none, def, err
 	}
@@ -141,7 +143,7 @@ func (t *tune) search(ctx context.Context, a *arena, c model.Class, s stage, end
 	}
 	run := func(src search.Source) error {
 		vetted := &vetting{t: t, ctx: ctx, src: src, def: def, end: end, failed: map[string]string{}}
-		err := search.Run(strat, def.Config, vetted, search.RunOptions{Batch: search.DefaultBatch, Race: search.RaceOptions{Seed: t.Seed},
+		err := search.Run(strat, def.Config, vetted, search.RunOptions{Batch: search.DefaultBatch, Race: search.RaceOptions{Seed: t.seed(c, s)},
 			Seen: func(rs []search.Result) {
 				rs = slices.DeleteFunc(slices.Clone(rs), func(r search.Result) bool { return r.Blocks == 0 && r.Failure == "" })
 				t.add("batch", fmt.Sprintf("%s m%d %d", c, s.m, batches), rs)
@@ -155,6 +157,13 @@ func (t *tune) search(ctx context.Context, a *arena, c model.Class, s stage, end
 		layers = []int{-1}
 	}
 	return insitu.Search{Class: insitu.Class{Name: c.String(), Layers: layers}, Run: run}, def, nil
+}
+
+// seed differs between searches that share a step, so that they do not move in lock-step.
+func (t *tune) seed(c model.Class, s stage) uint64 {
+	h := fnv.New64a()
+	fmt.Fprintf(h, "%d %s %d", t.Seed, c, s.m)
+	return h.Sum64()
 }
 
 // note remembers the best of a search, if it gained at all, and its failures.
@@ -172,7 +181,7 @@ func (t *tune) note(c model.Class, def kernel.Choice, strat search.Strategy, id 
 		ch.Config = r.Config
 		t.best[id] = screened{Choice: ch, Gain: r.Score, Blocks: r.Blocks}
 		v.Config, v.Ratio.Median = r.Config, math.Exp(r.Score)
-		v.Decision, v.Why = "finalist", fmt.Sprintf("in situ over %d blocks", r.Blocks)
+		v.Finalist, v.Why = true, fmt.Sprintf("gains in situ over %d blocks", r.Blocks)
 	}
 	t.res.Verdicts = append(t.res.Verdicts, v)
 }
@@ -235,7 +244,10 @@ func (v *vetting) Measure(arms []kernel.Config, order []int) (search.Block, erro
 		b.Failures[i] = why
 	}
 	for i, why := range b.Failures {
-		v.failed[arms[i].String()] = why
+		if key := arms[i].String(); v.failed[key] == "" {
+			v.failed[key] = why
+			v.t.fail(v.def, arms[i], "crash", why)
+		}
 	}
 	return b, nil
 }
@@ -254,17 +266,22 @@ func (v *vetting) vet(c kernel.Config) (string, error) {
 			return "", v.ctx.Err()
 		}
 		why = err.Error()
-		v.t.fail(v.def, c, why)
+		class := "refused"
+		var crash *runner.Crash
+		if errors.As(err, &crash) {
+			class = "crash"
+		}
+		v.t.fail(v.def, c, class, why)
 	}
 	v.failed[key] = why
 	return why, nil
 }
 
-func (t *tune) fail(def kernel.Choice, c kernel.Config, why string) {
+func (t *tune) fail(def kernel.Choice, c kernel.Config, class, why string) {
 	slog.Info("candidate failed", "problem", def.Problem, "config", c, "why", why)
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.res.Failures = append(t.res.Failures, Failure{Backend: def.Backend, Config: c.String(), Class: def.Problem.String(), Detail: why})
+	t.res.Failures = append(t.res.Failures, Failure{Backend: def.Backend, Config: c.String(), Class: class, Detail: def.Problem.String() + ": " + why})
 }
 
 // vet emits a candidate for the real problem, and checks a twin of it for few channels, but the same

@@ -71,6 +71,7 @@ type Verdict struct {
 	Ratio    measure.Ratio `json:"ratio"`
 	Decision string        `json:"decision"`
 	Why      string        `json:"why"`
+	Finalist bool          `json:"finalist,omitempty"` // chosen in situ; the verdict on the whole decides
 }
 
 // Result of a tune.
@@ -111,6 +112,7 @@ type tune struct {
 	best    map[pointID]screened // winners of the screening
 	ppRate  float64              // tok/s of the default, about, to plan by
 	tgRate  float64
+	skipped bool // no time to screen
 	short   bool // the confirmation under way is the check of a stored arm
 	vetting sync.Mutex
 }
@@ -163,6 +165,8 @@ func (t *tune) run(ctx context.Context) error {
 		if err := t.screenKnobs(ctx); err != nil {
 			return err
 		}
+	} else {
+		t.skipped = true
 	}
 	t.lab.close() // its memory and its threads are in the way of what follows
 	winner, err := t.confirm(ctx)
@@ -180,7 +184,7 @@ func (t *tune) openJournal() error {
 	if err != nil {
 		return err
 	}
-	id := fmt.Sprintf("%s %s %+v %t %t", kernel.KeyDigest(key), kernel.SoftDigest(key), t.Knobs, t.Decode, t.Prefill)
+	id := fmt.Sprintf("%s %s %+v %t %t %t %d", kernel.KeyDigest(key), kernel.SoftDigest(key), t.Knobs, t.Decode, t.Prefill, t.AllowBusy, t.Seed)
 	if t.journal, err = journal.Open(t.Journal, id); err != nil {
 		slog.Warn("no journal: this tune cannot be resumed", "why", err)
 		t.journal = nil
