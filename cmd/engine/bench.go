@@ -3,18 +3,16 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
-	"log/slog"
-	"math"
+	"os"
 	"slices"
-	"text/tabwriter"
 
 	"github.com/spf13/cobra"
 
 	"github.com/tilewright/tilewright/cmd/internal/app"
 	"github.com/tilewright/tilewright/cmd/internal/cli"
 	"github.com/tilewright/tilewright/engine/bench"
-	"github.com/tilewright/tilewright/tuner/lock"
 )
 
 type benchFlags struct {
@@ -62,45 +60,31 @@ func (f *benchFlags) tests() ([]bench.Test, error) {
 	return ts, nil
 }
 
-// benchReport is what `engine bench --json` prints.
-type benchReport struct {
-	Schema   int            `json:"schema"`
-	Host     benchHost      `json:"host"`
-	Ceilings bench.Ceilings `json:"ceilings"`
-	Results  []benchResult  `json:"results"`
+// fitting leaves out, and says so, what of the suite the model's context does not hold; a workload that
+// was asked for is refused.
+func (f *benchFlags) fitting(tests []bench.Test, l *app.Loaded) ([]bench.Test, error) {
+	var fit []bench.Test
+	for _, t := range tests {
+		err := checkFits(t, l)
+		if err == nil {
+			fit = append(fit, t)
+		} else if !f.suite {
+			return nil, err
+		} else {
+			fmt.Fprintf(os.Stderr, "tilewright: left out: %v\n", err)
+		}
+	}
+	if len(fit) == 0 {
+		return nil, errors.New("the model's context holds no workload of the suite")
+	}
+	return fit, nil
 }
 
-type benchHost struct {
-	Digest  string `json:"digest"`
-	CPU     string `json:"cpu"`
-	Threads int    `json:"threads_allowed"`
-}
-
-type benchResult struct {
-	bench.Test
-	Name          string           `json:"test"`
-	Threads       int              `json:"n_threads"`
-	ModelType     string           `json:"model_type"`
-	ModelSize     int              `json:"model_size"`
-	Weights       string           `json:"weights"`
-	Avg           float64          `json:"avg_ts"`
-	SD            float64          `json:"stddev_ts"`
-	Samples       []float64        `json:"samples_ts"`
-	Median        float64          `json:"median_ts"`
-	Min           float64          `json:"min_ts"`
-	Max           float64          `json:"max_ts"`
-	GBs           float64          `json:"gbs"`
-	ReadShare     float64          `json:"read_share"`
-	GMACs         float64          `json:"gmacs"`
-	PeakShare     float64          `json:"peak_share"`
-	BytesPerToken int              `json:"bytes_per_token"`
-	Tuning        string           `json:"tuning"`
-	Tuned         bool             `json:"tuned"`
-	RssSettled    int64            `json:"rss_anon_settled"`
-	RssPeak       int64            `json:"rss_anon_peak"`
-	WeightsBytes  int              `json:"weights_bytes"`
-	LoadS         float64          `json:"load_s"`
-	Artifacts     map[string]int64 `json:"artifacts"`
+func checkFits(t bench.Test, l *app.Loaded) error {
+	if have := l.Engine.Options().Context; t.Context() > have {
+		return cli.Usagef("%s needs a context of %d positions, %s has %d", t, t.Context(), l.Model.Spec.Name, have)
+	}
+	return nil
 }
 
 func runBench(cmd *cobra.Command, s *cli.Shared, f *benchFlags) error {
@@ -109,24 +93,19 @@ func runBench(cmd *cobra.Command, s *cli.Shared, f *benchFlags) error {
 	if err != nil {
 		return err
 	}
-	need := 0
 	for _, t := range tests {
-		need = max(need, t.Context())
+		f.MinContext = max(f.MinContext, t.Context())
 	}
-	if f.Context == 0 && need > 4096 {
-		f.Context = need
-	}
-	if l, err := lock.Acquire(); err != nil {
-		slog.Warn("measuring beside another measurement", "why", err)
-	} else {
-		defer l.Release()
-	}
+	defer app.LockHost()()
 	l, err := app.Load(cmd.Context(), s, &f.ModelFlags, nil)
 	if err != nil {
 		return err
 	}
 	defer l.Close()
 	l.Say(s)
+	if tests, err = f.fitting(tests, l); err != nil {
+		return err
+	}
 	r := &benchRun{l: l, f: f}
 	if r.b, err = bench.New(l.Engine); err != nil {
 		return err
@@ -238,76 +217,4 @@ func (r *benchRun) result(t bench.Test, rates []float64, c bench.Ceilings) bench
 		res.Artifacts[x.Digest] += x.Calls
 	}
 	return res
-}
-
-func share(x, of float64) float64 {
-	if of <= 0 {
-		return 0
-	}
-	return x / of
-}
-
-func meanSD(xs []float64) (mean, sd float64) {
-	for _, x := range xs {
-		mean += x / float64(len(xs))
-	}
-	for _, x := range xs {
-		sd += (x - mean) * (x - mean)
-	}
-	if len(xs) < 2 {
-		return mean, 0
-	}
-	return mean, math.Sqrt(sd / float64(len(xs)-1))
-}
-
-// medianOf is the median of sorted values.
-func medianOf(xs []float64) float64 {
-	n := len(xs)
-	if n == 0 {
-		return 0
-	}
-	return (xs[(n-1)/2] + xs[n/2]) / 2
-}
-
-func medianCeilings(cs []bench.Ceilings) bench.Ceilings {
-	pick := func(f func(bench.Ceilings) float64) float64 {
-		var xs []float64
-		for _, c := range cs {
-			xs = append(xs, f(c))
-		}
-		slices.Sort(xs)
-		return medianOf(xs)
-	}
-	return bench.Ceilings{
-		ReadGBs:    pick(func(c bench.Ceilings) float64 { return c.ReadGBs }),
-		Int8GMACs:  pick(func(c bench.Ceilings) float64 { return c.Int8GMACs }),
-		Int16GMACs: pick(func(c bench.Ceilings) float64 { return c.Int16GMACs }),
-		FP32GMACs:  pick(func(c bench.Ceilings) float64 { return c.FP32GMACs }),
-	}
-}
-
-func (r *benchRun) ceilings() bench.Ceilings { return medianCeilings(r.seen) }
-
-func (rep *benchReport) print(cmd *cobra.Command) error {
-	w := cmd.OutOrStdout()
-	c := rep.Ceilings
-	fmt.Fprintf(w, "%s, %d cores: read %.1f GB/s, int8 %.0f, int16 %.0f, fp32 %.0f GMAC/s\n", rep.Host.CPU, rep.Host.Threads,
-		c.ReadGBs, c.Int8GMACs, c.Int16GMACs, c.FP32GMACs)
-	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(tw, "TEST\tWEIGHTS\tTHREADS\tMEDIAN tok/s\tMIN\tMAX\tGB/s\tOF READ\tGMAC/s\tOF PEAK\tTUNING")
-	for _, r := range rep.Results {
-		gbs, rs := "", ""
-		if r.Gen > 0 {
-			gbs, rs = fmt.Sprintf("%.1f", r.GBs), fmt.Sprintf("%.0f%%", 100*r.ReadShare)
-		}
-		fmt.Fprintf(tw, "%s\t%s\t%d\t%.2f\t%.2f\t%.2f\t%s\t%s\t%.0f\t%.0f%%\t%s\n", r.Name, r.Weights, r.Threads, r.Median, r.Min, r.Max,
-			gbs, rs, r.GMACs, 100*r.PeakShare, r.Tuning)
-	}
-	if err := tw.Flush(); err != nil {
-		return err
-	}
-	r := rep.Results[0]
-	_, err := fmt.Fprintf(w, "weights %.0f MB, RssAnon settled %.0f MB, peak %.0f MB, loaded in %.2f s\n",
-		float64(r.WeightsBytes)/1e6, float64(r.RssSettled)/1e6, float64(r.RssPeak)/1e6, r.LoadS)
-	return err
 }

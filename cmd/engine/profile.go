@@ -75,9 +75,8 @@ type phaseTimes struct {
 var linearOps = map[string]bool{"qkv": true, "o": true, "gate_up": true, "down": true, "head": true}
 
 func profile(cmd *cobra.Command, s *cli.Shared, f *app.ModelFlags, promptLen, steps int) error {
-	if f.Context == 0 {
-		f.Context = max(4096, promptLen+steps)
-	}
+	whole := bench.Test{Gen: steps, Depth: promptLen}
+	f.MinContext = whole.Context()
 	ops := opTimes{}
 	l, err := app.Load(cmd.Context(), s, f, ops)
 	if err != nil {
@@ -85,6 +84,9 @@ func profile(cmd *cobra.Command, s *cli.Shared, f *app.ModelFlags, promptLen, st
 	}
 	defer l.Close()
 	l.Say(s)
+	if err := checkFits(whole, l); err != nil {
+		return err
+	}
 	b, err := bench.New(l.Engine)
 	if err != nil {
 		return err

@@ -48,7 +48,7 @@ func runCmd(s *cli.Shared) *cobra.Command {
 	fs.StringVar(&f.system, "system", "", "system message, with --chat")
 	fs.IntVarP(&f.n, "n-predict", "n", 256, "tokens to generate at most")
 	fs.BoolVar(&f.chat, "chat", false, "use the model's chat template")
-	fs.StringSliceVar(&f.stop, "stop", nil, "end the text before this string (may be repeated)")
+	fs.StringArrayVar(&f.stop, "stop", nil, "end the text before this string (may be repeated)")
 	fs.Float64Var(&f.sample.Temperature, "temp", 0, "temperature; 0 takes the best token")
 	fs.IntVar(&f.sample.TopK, "top-k", 40, "sample from the k best tokens")
 	fs.Float64Var(&f.sample.TopP, "top-p", 0.95, "sample from the smallest set of this probability")

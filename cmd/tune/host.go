@@ -75,6 +75,7 @@ const ceilingRounds = 5
 
 // measureCeilings reads the ceilings over the weights of the default preset, which no cache holds.
 func measureCeilings(ctx context.Context, s *cli.Shared) (*ceilings, error) {
+	defer app.LockHost()()
 	l, err := app.Load(ctx, s, &app.ModelFlags{Preset: model.DefaultPreset, Weights: string(model.W4A8), Context: 16, Pin: true}, nil)
 	if err != nil {
 		return nil, err

@@ -81,3 +81,18 @@ func TestRatiosStayOnTheAxis(t *testing.T) {
 		t.Errorf("ticks %+v", s.Ticks)
 	}
 }
+
+func TestStartTime(t *testing.T) {
+	stat := "7 (a) b) S 1 7 7 0 -1 4194560 1 0 0 0 3 1 0 0 20 0 1 0 1234 5678 9"
+	if got, ok := startTime([]byte(stat)); !ok || got != 12340*time.Millisecond {
+		t.Errorf("started %v after boot, %v", got, ok)
+	}
+	for _, s := range []string{"", "7 (a) S 1", strings.Replace(stat, "1234", "x", 1)} {
+		if got, ok := startTime([]byte(s)); ok {
+			t.Errorf("%q: %v", s, got)
+		}
+	}
+	if age := time.Since(processStart()); age < 0 || age > time.Minute {
+		t.Errorf("this process is %v old", age)
+	}
+}

@@ -41,16 +41,16 @@ func newProgress(w io.Writer, s *cli.Shared, started time.Time, budget time.Dura
 			defer p.mu.Unlock()
 			return " " + p.text
 		})))
-	go p.tick(started)
+	go p.tick(started, p.stop)
 	return p
 }
 
-func (p *progress) tick(started time.Time) {
+func (p *progress) tick(started time.Time, stop <-chan struct{}) {
 	t := time.NewTicker(500 * time.Millisecond)
 	defer t.Stop()
 	for {
 		select {
-		case <-p.stop:
+		case <-stop:
 			return
 		case <-t.C:
 			p.bar.SetCurrent(int64(time.Since(started)))

@@ -1,10 +1,8 @@
 package main
 
 import (
-	"context"
 	"errors"
 	"fmt"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -66,6 +64,9 @@ Without --model or --preset it tunes on the preset ` + model.DefaultPreset + `, 
 }
 
 func (f *tuneFlags) check() ([]model.Numerics, error) {
+	if len(f.objective) == 0 || len(f.weights) == 0 {
+		return nil, cli.Usagef("--objective and --weights want at least one value")
+	}
 	if f.Model == "" && f.Preset == "" {
 		f.Preset = model.DefaultPreset
 		if f.budget == 0 {
@@ -193,60 +194,4 @@ func absolute(r runner.Ref) runner.Ref {
 		}
 	}
 	return r
-}
-
-// processStart is when this process began: the budget counts from there.
-func processStart() time.Time {
-	if fi, err := os.Stat("/proc/self"); err == nil {
-		if t := fi.ModTime(); time.Since(t) >= 0 && time.Since(t) < time.Minute {
-			return t
-		}
-	}
-	return time.Now()
-}
-
-// dryRun says what a tune would do.
-func dryRun(cmd *cobra.Command, s *cli.Shared, m *model.Model, ns []model.Numerics, h *app.Host, b *app.Backends, f *tuneFlags) error {
-	w := cmd.OutOrStdout()
-	fmt.Fprintf(w, "%s on %s, %d threads, budget %v\n", m.Spec.Name, h.CPU.Name, len(h.CPUs), f.budget)
-	suite, err := b.Suite(cmd.Context())
-	if err != nil {
-		return err
-	}
-	for _, n := range ns {
-		classes, err := m.Classes(n)
-		if err != nil {
-			return err
-		}
-		for _, c := range classes {
-			if err := dryClass(cmd.Context(), w, suite, n, c); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
-}
-
-func dryClass(ctx context.Context, w interface{ Write([]byte) (int, error) }, suite *kernel.Suite, n model.Numerics, c model.Class) error {
-	l, err := suite.Layout(ctx, c.Format)
-	if err != nil {
-		return err
-	}
-	for _, m := range []int{1, 512} {
-		d, err := suite.Default(ctx, c.Problem(n.Weights, m, l))
-		if err != nil {
-			return err
-		}
-		sp, err := suite.Backends[d.Backend].Space(ctx, suite.Host, d.Problem)
-		if err != nil {
-			return err
-		}
-		size := 1
-		for _, p := range sp.Params {
-			size *= len(p.Values)
-		}
-		fmt.Fprintf(w, "%s %-32s M=%-4d %s: %d parameters, up to %d configurations; default %s\n",
-			n.Weights, c, m, d.Backend, len(sp.Params), size, d.Config)
-	}
-	return nil
 }

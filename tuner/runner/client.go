@@ -154,12 +154,6 @@ func (r *Runner) Step(ctx context.Context, st Step, artifacts map[string]*kernel
 	return out, err
 }
 
-// Repack changes the layout of layers.
-func (r *Runner) Repack(ctx context.Context, p Repack) error {
-	_, err := call[struct{}](ctx, r, opRepack, p, 2*time.Minute, nil)
-	return err
-}
-
 // Bench runs a workload.
 func (r *Runner) Bench(ctx context.Context, b Bench, rec *wire.Receipt) (Benched, error) {
 	return call[Benched](ctx, r, opBench, b, 10*time.Minute, rec)

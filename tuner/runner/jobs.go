@@ -10,13 +10,12 @@ import (
 
 // Ops of the conversation.
 const (
-	opLoad   = "load"
-	opStep   = "step"
-	opRepack = "repack"
-	opBench  = "bench"
-	opProbe  = "probe"
-	opKnobs  = "knobs"
-	opPack   = "pack"
+	opLoad  = "load"
+	opStep  = "step"
+	opBench = "bench"
+	opProbe = "probe"
+	opKnobs = "knobs"
+	opPack  = "pack"
 
 	askLayout = "layout"
 	askChoice = "choice"
@@ -69,17 +68,9 @@ type Step struct {
 	Artifacts map[string]kernel.Artifact `json:"artifacts"` // by id, those not sent before
 }
 
-// StepTimes are the mean seconds of each layer of each plan's region, and of a whole pass.
+// StepTimes are the mean seconds of each layer of each plan's region.
 type StepTimes struct {
 	Layers [][]float64 `json:"layers"` // by plan, by layer
-	Whole  float64     `json:"whole"`
-}
-
-// Repack brings the given layers of a class into another layout.
-type Repack struct {
-	Class  model.Class   `json:"class"`
-	Layers []int         `json:"layers"`
-	Layout kernel.Layout `json:"layout"`
 }
 
 // Bench is Reps repetitions of a workload.
@@ -88,10 +79,9 @@ type Bench struct {
 	Reps int        `json:"reps"`
 }
 
-// Benched is tokens a second of each repetition, and the memory after them.
+// Benched is tokens a second of each repetition.
 type Benched struct {
-	Rates   []float64 `json:"rates"`
-	RssAnon int64     `json:"rss_anon"`
+	Rates []float64 `json:"rates"`
 }
 
 // Pack times the packing of a layer, Rows source rows at a time.

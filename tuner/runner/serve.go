@@ -120,8 +120,6 @@ func (s *server) do(ctx context.Context, req wire.Request) (any, error) {
 		return run(ctx, req.Body, s.load)
 	case opStep:
 		return run(ctx, req.Body, s.step)
-	case opRepack:
-		return run(ctx, req.Body, s.repack)
 	case opBench:
 		return run(ctx, req.Body, s.bench)
 	case opKnobs:
@@ -175,18 +173,7 @@ func (s *server) bench(ctx context.Context, b Bench) (Benched, error) {
 		}
 		out.Rates = append(out.Rates, float64(b.Test.Tokens())/sec)
 	}
-	var err error
-	out.RssAnon, err = bench.Settled()
-	return out, err
-}
-
-func (s *server) repack(ctx context.Context, r Repack) (struct{}, error) {
-	for _, l := range r.Layers {
-		if err := s.e.Repack(ctx, l, r.Class, r.Layout); err != nil {
-			return struct{}{}, err
-		}
-	}
-	return struct{}{}, nil
+	return out, nil
 }
 
 // Layout, Choice and Artifact ask the tuner: it plans, the runner executes.

@@ -13,7 +13,6 @@ import (
 type times struct {
 	on  bool
 	sum map[regionLayer]float64
-	all float64
 }
 
 type regionLayer struct {
@@ -24,13 +23,11 @@ type regionLayer struct {
 // Region adds an event.
 func (t *times) Region(e engine.Event) {
 	if t.on {
-		sec := float64(e.End-e.Start) / 1e9
-		t.sum[regionLayer{e.Op, e.Layer}] += sec
-		t.all += sec
+		t.sum[regionLayer{e.Op, e.Layer}] += float64(e.End-e.Start) / 1e9
 	}
 }
 
-func (t *times) start() { t.on, t.sum, t.all = true, map[regionLayer]float64{}, 0 }
+func (t *times) start() { t.on, t.sum = true, map[regionLayer]float64{} }
 func (t *times) stop()  { t.on = false }
 
 // step sets the kernels of each layer and times the passes.
@@ -86,7 +83,7 @@ func (s *server) pass(ctx context.Context, t bench.Test) error {
 
 func (s *server) collect(st Step) (StepTimes, error) {
 	n := float64(max(1, st.Repeat))
-	out := StepTimes{Whole: s.seen.all / n}
+	var out StepTimes
 	for _, p := range st.Plans {
 		region := regionOf(p.Class)
 		var secs []float64

@@ -30,6 +30,10 @@ type ModelFlags struct {
 	Prefill int
 	ISA     string
 	Pin     bool
+
+	// MinContext is what the command itself needs of the context; no flag. It enlarges the engine's, up
+	// to the model's, and not the one that tuned results are looked up with.
+	MinContext int
 }
 
 // Register adds the flags. allowPreset is false for commands that need a tokenizer.
@@ -68,15 +72,12 @@ func (f *ModelFlags) Numerics() (model.Numerics, error) {
 func (f *ModelFlags) Ref() (runner.Ref, error) {
 	switch {
 	case f.Model == "" && f.Preset == "":
-		return runner.Ref{}, cli.Usagef("no model: give --model FILE.gguf%s", presetHint(f))
+		return runner.Ref{}, cli.Usagef("no model: give --model FILE.gguf (or, where the command has it, --preset: %s)",
+			strings.Join(model.Presets(), ", "))
 	case f.Model != "" && f.Preset != "":
 		return runner.Ref{}, cli.Usagef("give --model or --preset, not both")
 	}
 	return runner.Ref{Path: f.Model, Preset: f.Preset}, nil
-}
-
-func presetHint(*ModelFlags) string {
-	return " (or, where the command has it, --preset: " + strings.Join(model.Presets(), ", ") + ")"
 }
 
 // OpenModel opens what a Ref names.
@@ -108,8 +109,8 @@ func (f *ModelFlags) Pinned() map[string]string {
 
 // apply puts the user's settings over the knobs of an arm.
 func (f *ModelFlags) apply(k *kernel.Knobs) error {
-	if f.Threads < 0 || f.Prefill < 0 {
-		return cli.Usagef("threads must be positive")
+	if f.Threads < 0 || f.Prefill < 0 || f.Context < 0 {
+		return cli.Usagef("--threads, --threads-prefill and --ctx must not be negative")
 	}
 	if f.Threads > 0 {
 		k.ThreadsDecode, k.ThreadsPrefill = f.Threads, f.Threads
@@ -150,11 +151,16 @@ func (l *Loaded) onClose(f func()) { l.closers = append(l.closers, f) }
 
 // Target describes the model on this host to the cache.
 func Target(h *Host, b *Backends, m *model.Model, n model.Numerics, ctx int, pinned map[string]string) resolve.Target {
-	if ctx == 0 {
-		ctx = min(4096, m.Spec.Context)
-	}
-	return resolve.Target{Model: m, Numerics: n, Context: ctx, CPUs: len(h.CPUs), Host: h.Key,
+	return resolve.Target{Model: m, Numerics: n, Context: contextOf(m, ctx), CPUs: len(h.CPUs), Host: h.Key,
 		Pinned: pinned, Backends: b.Info(), Engine: srcdigest.Engine()}
+}
+
+// contextOf is the context that the user asked for; 0 is the default.
+func contextOf(m *model.Model, ctx int) int {
+	if ctx == 0 {
+		return min(4096, m.Spec.Context)
+	}
+	return ctx
 }
 
 // Load opens a model and loads it with what the cache knows about it.
@@ -205,6 +211,7 @@ func (l *Loaded) load(ctx context.Context, s *cli.Shared, f *ModelFlags, ref run
 // start loads the engine with what the cache knows. Tuned results that it cannot be loaded with are set
 // aside: it starts with the defaults and says why.
 func (l *Loaded) start(ctx context.Context, f *ModelFlags, o resolve.Options, obs engine.Observer) error {
+	positions := max(contextOf(l.Model, f.Context), min(f.MinContext, l.Model.Spec.Context))
 	t := Target(l.Host, l.Backends, l.Model, l.Numerics, f.Context, f.Pinned())
 	for refused := error(nil); ; {
 		var err error
@@ -218,7 +225,7 @@ func (l *Loaded) start(ctx context.Context, f *ModelFlags, o resolve.Options, ob
 		if err := f.apply(&knobs); err != nil {
 			return err
 		}
-		l.Engine, err = engine.Load(ctx, l.Model, engine.Options{Numerics: l.Numerics, Context: f.Context, Knobs: knobs,
+		l.Engine, err = engine.Load(ctx, l.Model, engine.Options{Numerics: l.Numerics, Context: positions, Knobs: knobs,
 			CPUs: l.Host.CPUs, Plan: l.Plan, Source: l.Plan, Host: l.Host.Features, Observer: obs})
 		if err == nil || ctx.Err() != nil || l.Plan.Tuning == resolve.TuningNone {
 			return err

@@ -3,12 +3,14 @@ package app
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"strings"
 
 	"github.com/tilewright/tilewright/cache"
 	"github.com/tilewright/tilewright/cmd/internal/cli"
 	"github.com/tilewright/tilewright/kernel"
 	"github.com/tilewright/tilewright/tuner/host"
+	"github.com/tilewright/tilewright/tuner/lock"
 	"github.com/tilewright/tilewright/tuner/resolve"
 )
 
@@ -39,4 +41,15 @@ func NewHost(ctx context.Context, isa string) (*Host, error) {
 	}
 	cpus := p.CPUs()
 	return &Host{Profile: p, Features: f, CPUs: cpus[:min(len(cpus), p.Threads())], Key: resolve.HostKey(p, f)}, nil
+}
+
+// LockHost keeps other measurements off this machine until the returned function is called. Where
+// another one runs, it warns and goes on.
+func LockHost() (release func()) {
+	l, err := lock.Acquire()
+	if err != nil {
+		slog.Warn("measuring beside another measurement", "why", err)
+		return func() {}
+	}
+	return func() { l.Release() }
 }

@@ -155,11 +155,24 @@ func applyDefaults(cmd *cobra.Command, file string) error {
 		if err != nil || f.Changed || f.Name == "help" || f.Name == "version" || !v.IsSet(f.Name) {
 			return
 		}
-		if e := cmd.Flags().Set(f.Name, v.GetString(f.Name)); e != nil {
-			err = Usagef("%s=%q from the environment or --config: %v", f.Name, v.GetString(f.Name), e)
+		if e := setDefault(cmd.Flags(), f, v); e != nil {
+			err = Usagef("%s=%v from the environment or --config: %v", f.Name, v.Get(f.Name), e)
 		}
 	})
 	return err
+}
+
+// setDefault sets a flag to viper's value: a list of a file, or what could have been typed.
+func setDefault(fs *pflag.FlagSet, f *pflag.Flag, v *viper.Viper) error {
+	if _, list := v.Get(f.Name).([]any); !list {
+		return fs.Set(f.Name, v.GetString(f.Name))
+	}
+	many, ok := f.Value.(pflag.SliceValue)
+	if !ok {
+		return errors.New("want one value, not a list")
+	}
+	f.Changed = true
+	return many.Replace(v.GetStringSlice(f.Name))
 }
 
 func allFlags(c *cobra.Command) map[string]bool {
