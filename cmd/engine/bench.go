@@ -96,7 +96,6 @@ func runBench(cmd *cobra.Command, s *cli.Shared, f *benchFlags) error {
 	for _, t := range tests {
 		f.MinContext = max(f.MinContext, t.Context())
 	}
-	defer app.LockHost()()
 	l, err := app.Load(cmd.Context(), s, &f.ModelFlags, nil)
 	if err != nil {
 		return err
@@ -106,6 +105,7 @@ func runBench(cmd *cobra.Command, s *cli.Shared, f *benchFlags) error {
 	if tests, err = f.fitting(tests, l); err != nil {
 		return err
 	}
+	defer app.LockHost()() // not before: wrong usage disturbs nobody
 	r := &benchRun{l: l, f: f}
 	if r.b, err = bench.New(l.Engine); err != nil {
 		return err
