@@ -154,7 +154,7 @@ func (c *conductor) round(ctx context.Context, st Stepper, waiting []event) erro
 			if impossible(t.Seconds) {
 				return fmt.Errorf("in-situ step: class %s has a layer that took no time: %v", w.src.class.Name, t.Seconds)
 			}
-			tallies[i].add(w.src.last, w.src.centre(t.Seconds), t.Failed, disturbed)
+			tallies[i].add(w.src.last, w.src.centre(t.Seconds, len(w.req.order), disturbed), t.Failed, disturbed)
 		}
 	}
 	for i, w := range waiting {
@@ -193,21 +193,27 @@ type source struct {
 }
 
 // centre returns ln seconds less what the layer itself costs more or less than the others: layers of
-// one shape may lie in better or worse memory. Over the steps every layer carries every arm, so a
-// layer's mean is its own.
-func (s *source) centre(seconds []float64) []float64 {
+// one shape may lie in better or worse memory. A layer's level is its mean over the steps before this
+// one, and counts once every arm has been round: then it holds all arms alike, and cancels.
+func (s *source) centre(seconds []float64, arms int, disturbed string) []float64 {
 	if s.level == nil {
 		s.level = make([]float64, len(seconds))
 	}
-	s.steps++
 	out, mean := make([]float64, len(seconds)), 0.0
+	for _, l := range s.level {
+		mean += l / float64(len(seconds))
+	}
 	for i, x := range seconds {
 		out[i] = math.Log(x)
-		s.level[i] += out[i]
-		mean += s.level[i] / float64(len(seconds))
+		if s.steps >= arms {
+			out[i] -= (s.level[i] - mean) / float64(s.steps)
+		}
 	}
-	for i := range out {
-		out[i] -= (s.level[i] - mean) / float64(s.steps)
+	if disturbed == "" {
+		s.steps++
+		for i, x := range seconds {
+			s.level[i] += math.Log(x)
+		}
 	}
 	return out
 }
