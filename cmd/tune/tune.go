@@ -130,11 +130,15 @@ func tuneHost(cmd *cobra.Command, s *cli.Shared, f *tuneFlags) error {
 	if f.dryRun {
 		return dryRun(cmd, s, m, numerics, h, b, f)
 	}
-	l, err := lock.Acquire()
-	if err != nil {
-		return fmt.Errorf("%w: %v", cli.ErrRefused, err)
+	if f.allowBusy {
+		defer app.LockHost()()
+	} else {
+		l, err := lock.Acquire()
+		if err != nil {
+			return fmt.Errorf("%w: %v", cli.ErrRefused, err)
+		}
+		defer l.Release()
 	}
-	defer l.Release()
 	watch, err := newWatch(h.CPUs, f.allowBusy)
 	if err != nil {
 		return err
