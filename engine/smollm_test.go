@@ -38,7 +38,7 @@ func TestSmolLM2(t *testing.T) {
 			e := load(t, open(t, dir+"/model.gguf"), nativeOptions(c.w))
 			t.Logf("%+v", e.Stats())
 			for _, seq := range ref.Sequences {
-				if len(seq.IDs) > 40 {
+				if len(seq.IDs) > 40 && c.w != model.F32 {
 					continue
 				}
 				logits := prefill(t, e, seq.IDs)
@@ -99,10 +99,10 @@ type smolGreedy struct {
 
 // greedy follows two continuations up to the first step whose margin is too small to tell.
 func greedy(t *testing.T, e *engine.Engine, dir string, margin float64) {
-	for _, c := range readJSON[smolGreedy](t, dir+"/greedy.json").Cases[:2] {
+	for _, c := range readJSON[smolGreedy](t, dir+"/greedy.json").Cases {
 		s := session(t, e)
 		logits, err := s.Prefill(t.Context(), c.Prompt)
-		for i, want := range c.IDs[:12] {
+		for i, want := range c.IDs {
 			if err != nil {
 				t.Fatal(err)
 			}
