@@ -86,6 +86,7 @@ type attnRun struct {
 	splits int
 	kernel *exec.Kernel
 	next   atomic.Int64
+	tRope  int64 // nanoseconds that the leader spent rotating in a fused region, if observed
 
 	block *mem.Block   // partial states of splits
 	parts []kv.Partial // [head][split]
@@ -115,17 +116,20 @@ func (e *Engine) attention(s *Session, layer, m int) error {
 	a.next.Store(0)
 	start := e.clock()
 	if m == 1 && a.splits == 1 {
+		a.tRope = 0
 		err := e.pool.Run(n, st.attnFused)
-		e.observe("attn", layer, m, start, e.clock())
+		mid := start + a.tRope
+		e.observe(Event{Op: "rope", Layer: layer, M: m, Start: start, Done: mid, End: mid})
+		e.observe(Event{Op: "attn", Layer: layer, M: m, Start: mid, Done: e.pool.Done, End: e.clock()})
 		return err
 	}
 	if err := e.pool.Run(n, st.ropeRows); err != nil {
 		return err
 	}
 	mid := e.clock()
+	e.observe(Event{Op: "rope", Layer: layer, M: m, Start: start, Done: e.pool.Done, End: mid})
 	err := e.pool.Run(n, st.attnItems)
-	e.observe("rope", layer, m, start, mid)
-	e.observe("attn", layer, m, mid, e.clock())
+	e.observe(Event{Op: "attn", Layer: layer, M: m, Start: mid, Done: e.pool.Done, End: e.clock()})
 	return err
 }
 
@@ -175,7 +179,11 @@ func (st *stepper) bindAttention(e *Engine) {
 	}
 	st.attnFused = func(w int) {
 		for h := int(a.next.Add(1)) - 1; h < heads; h = int(a.next.Add(1)) - 1 {
+			start := e.clock()
 			e.ropeHead(st.workers[w], 0, h)
+			if w == 0 {
+				a.tRope += e.clock() - start
+			}
 			e.attendTile(st.workers[w], 0, h)
 		}
 	}

@@ -48,13 +48,14 @@ type Observer interface {
 	Region(Event)
 }
 
-// Event is one run of a region over rows M. Times are nanoseconds since the engine was loaded, taken
-// by the leading worker; a region's end is that of its last worker.
+// Event is one run of an op over rows M. Times are nanoseconds since the engine was loaded, taken by
+// the leading worker: it started, it had done its own share, and the last worker had.
 type Event struct {
-	Op         string // quant, qkv, rope, attn, o, gate_up, down, head, embed
-	Layer      int    // -1 outside the layers
-	M          int
-	Start, End int64
+	Op               string // quant, qkv, rope, attn, o, gate_up, down, head, embed
+	For              string // of quant: the region whose input it makes
+	Layer            int    // -1 outside the layers
+	M                int
+	Start, Done, End int64
 }
 
 const defaultContext = 4096
@@ -139,8 +140,12 @@ func newEngine(m *model.Model, o Options) (*Engine, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Engine{Model: m, opt: o, pool: p, lib: exec.NewLibrary(o.Plan, o.Source, o.Host),
-		epoch: time.Now(), repacks: map[segmentID]*mem.Block{}}, nil
+	e := &Engine{Model: m, opt: o, pool: p, lib: exec.NewLibrary(o.Plan, o.Source, o.Host),
+		epoch: time.Now(), repacks: map[segmentID]*mem.Block{}}
+	if o.Observer != nil {
+		p.Clock = e.now
+	}
+	return e, nil
 }
 
 // complete fills in what was left zero. SpinMicros and HugePages have zero values with a meaning: a

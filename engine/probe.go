@@ -1,12 +1,16 @@
 package engine
 
 import (
+	"context"
 	"fmt"
+	"math"
 	"time"
 	"unsafe"
 
 	"github.com/tilewright/tilewright/engine/exec"
+	"github.com/tilewright/tilewright/engine/linear"
 	"github.com/tilewright/tilewright/engine/mem"
+	"github.com/tilewright/tilewright/engine/model"
 	"github.com/tilewright/tilewright/kernel"
 )
 
@@ -44,6 +48,86 @@ func (e *Engine) ProbePeak(a *kernel.Artifact, n int, d time.Duration) (float64,
 		}
 		return done * int64(k.Unit)
 	})
+}
+
+// ProbeRegion returns the seconds that an empty region on n workers takes: to start the others and to
+// wait for them, the least mean of a few rounds.
+func (e *Engine) ProbeRegion(n int) (float64, error) {
+	e.turn.Lock()
+	defer e.turn.Unlock()
+	const rounds, regions = 9, 1000
+	best := math.Inf(1)
+	err := e.pool.Do(func() error {
+		for range rounds {
+			start := time.Now()
+			for range regions {
+				if err := e.pool.Run(n, func(int) {}); err != nil {
+					return err
+				}
+			}
+			best = min(best, time.Since(start).Seconds()/regions)
+		}
+		return nil
+	})
+	return best, err
+}
+
+// ProbeLinear runs the products of all layers and of the head on m rows, and returns the seconds spent
+// in them alone: what is between them in a pass is left out. Activations are quantised numbers, not
+// zeros, which would cost less power.
+func (e *Engine) ProbeLinear(ctx context.Context, m int) (seconds float64, err error) {
+	e.turn.Lock()
+	defer e.turn.Unlock()
+	if m < 1 || m > headRows {
+		return 0, fmt.Errorf("products of %d rows: want 1 to %d", m, headRows)
+	}
+	s := e.Model.Spec
+	stride := 4 * max(s.Hidden, s.FFN, s.QRows())
+	b, err := mem.New(m*stride, false)
+	if err != nil {
+		return 0, err
+	}
+	defer b.Free()
+	x := mem.Floats(b.Bytes())
+	err = e.pool.Do(func() error {
+		for _, r := range e.regions() {
+			for i := range x {
+				x[i] = float32(i*7919%2003)/1001 - 1
+			}
+			sec, err := e.timeLinear(ctx, r, m, input{x: mem.Addr(b.Bytes()), y: mem.Addr(b.Bytes()), stride: stride, norm: e.final})
+			if err != nil {
+				return err
+			}
+			seconds += sec
+		}
+		return nil
+	})
+	return seconds, err
+}
+
+// timeLinear runs a region on rows that are no part of a pass.
+func (e *Engine) timeLinear(ctx context.Context, r *linear.Region, m int, in input) (float64, error) {
+	st := &e.step
+	out := st.out
+	switch r.Name {
+	case model.RegionHead:
+		out = st.logits
+	case model.RegionO, model.RegionDown:
+		out = st.delta
+	}
+	if err := e.setJob(ctx, r, m, in, out); err != nil {
+		return 0, err
+	}
+	if err := st.share(m); err != nil {
+		return 0, err
+	}
+	n := e.threads(m)
+	if err := e.pool.Run(n, st.quantRows); err != nil {
+		return 0, err
+	}
+	start := time.Now()
+	err := e.pool.Run(n, st.linearRows)
+	return time.Since(start).Seconds(), err
 }
 
 // probe runs f on n workers and divides the sum of what it returns by the time of all.

@@ -146,19 +146,15 @@ func (st *stepper) addend(w *worker, y unsafe.Pointer, post []byte) unsafe.Point
 // linear runs a region on m rows of its input, to out.
 func (e *Engine) linear(ctx context.Context, r *linear.Region, m int, in input, out []byte) error {
 	st := &e.step
-	p, err := e.prepared(ctx, r, e.point(m))
+	err := e.setJob(ctx, r, m, in, out)
 	if err != nil {
 		return err
 	}
-	in.hidden = e.Model.Spec.Hidden
-	st.in = in
-	st.job.Region, st.job.Point, st.job.M, st.job.Out, st.job.Next = r, p, m, mem.Addr(out), &st.next
-	st.next.Store(0)
 	start := e.clock()
 	if m == 1 {
 		err = e.pool.Run(e.threads(1), st.fusedRow)
-		e.observe("quant", r.Layer, m, start, st.tQuant)
-		e.observe(string(r.Name), r.Layer, m, st.tQuant, e.clock())
+		e.observe(Event{Op: "quant", For: string(r.Name), Layer: r.Layer, M: m, Start: start, Done: st.tQuant, End: st.tQuant})
+		e.observe(Event{Op: string(r.Name), Layer: r.Layer, M: m, Start: st.tQuant, Done: e.pool.Done, End: e.clock()})
 		return err
 	}
 	if err := st.share(m); err != nil {
@@ -168,10 +164,24 @@ func (e *Engine) linear(ctx context.Context, r *linear.Region, m int, in input, 
 		return err
 	}
 	mid := e.clock()
+	e.observe(Event{Op: "quant", For: string(r.Name), Layer: r.Layer, M: m, Start: start, Done: e.pool.Done, End: mid})
 	err = e.pool.Run(e.threads(m), st.linearRows)
-	e.observe("quant", r.Layer, m, start, mid)
-	e.observe(string(r.Name), r.Layer, m, mid, e.clock())
+	e.observe(Event{Op: string(r.Name), Layer: r.Layer, M: m, Start: mid, Done: e.pool.Done, End: e.clock()})
 	return err
+}
+
+// setJob makes a region on m rows the one under way.
+func (e *Engine) setJob(ctx context.Context, r *linear.Region, m int, in input, out []byte) error {
+	st := &e.step
+	p, err := e.prepared(ctx, r, e.point(m))
+	if err != nil {
+		return err
+	}
+	in.hidden = e.Model.Spec.Hidden
+	st.in = in
+	st.job.Region, st.job.Point, st.job.M, st.job.Out, st.job.Next = r, p, m, mem.Addr(out), &st.next
+	st.next.Store(0)
+	return nil
 }
 
 // share lays out the packed activations of m rows, which all workers read.
@@ -199,9 +209,9 @@ func (e *Engine) clock() int64 {
 	return e.now()
 }
 
-func (e *Engine) observe(op string, layer, m int, start, end int64) {
+func (e *Engine) observe(v Event) {
 	if e.opt.Observer != nil {
-		e.opt.Observer.Region(Event{Op: op, Layer: layer, M: m, Start: start, End: end})
+		e.opt.Observer.Region(v)
 	}
 }
 

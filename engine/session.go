@@ -7,6 +7,7 @@ import (
 	"github.com/tilewright/tilewright/engine/kv"
 	"github.com/tilewright/tilewright/engine/mem"
 	"github.com/tilewright/tilewright/engine/model"
+	"github.com/tilewright/tilewright/kernel"
 )
 
 // headRows is how many rows of logits are computed at a time when all are asked for.
@@ -44,6 +45,21 @@ func (s *Session) Truncate(n int) error {
 	if n < 0 || n > s.pos {
 		return fmt.Errorf("cannot truncate a sequence of %d tokens to %d", s.pos, n)
 	}
+	s.pos = n
+	return nil
+}
+
+// Repeat lengthens the sequence to n tokens by copying what the cache holds of those present, whole
+// blocks of kernel.KVBlock of them. The tokens mean nothing: it is for measuring at a depth, where the
+// time of a pass does not depend on them.
+func (s *Session) Repeat(n int) error {
+	s.e.turn.Lock()
+	defer s.e.turn.Unlock()
+	have := s.pos / kernel.KVBlock * kernel.KVBlock
+	if have == 0 || n < s.pos || n > s.e.opt.Context {
+		return fmt.Errorf("cannot repeat a sequence of %d tokens up to %d (at least %d, at most the context of %d)", s.pos, n, kernel.KVBlock, s.e.opt.Context)
+	}
+	s.cache.Repeat(have, n)
 	s.pos = n
 	return nil
 }
@@ -142,7 +158,8 @@ func (e *Engine) forward(ctx context.Context, s *Session, ids []int) error {
 	if err := e.embedAll(ids); err != nil {
 		return err
 	}
-	e.observe("embed", -1, m, start, e.clock())
+	end := e.clock()
+	e.observe(Event{Op: "embed", Layer: -1, M: m, Start: start, Done: end, End: end})
 	for i := range e.layers {
 		l := &e.layers[i]
 		qkv := e.after(i-1, m, regDown)

@@ -24,11 +24,42 @@ func (e *Engine) Receipts() []Receipt { return e.lib.Receipts() }
 // ResetReceipts sets all counts to zero.
 func (e *Engine) ResetReceipts() { e.lib.Reset() }
 
-// RegionBytes is the weight bytes that a decode step streams in each kind of region, over all layers.
-func (e *Engine) RegionBytes() map[string]int {
-	out := map[string]int{}
+// RegionStats are figures of one kind of region, over all layers.
+type RegionStats struct {
+	Bytes int   // weight bytes
+	MACs  int64 // multiply-accumulates of one row
+}
+
+// Regions returns the figures of each kind of region, by name.
+func (e *Engine) Regions() map[string]RegionStats {
+	out := map[string]RegionStats{}
 	for _, r := range e.regions() {
-		out[string(r.Name)] += r.Bytes()
+		s := out[string(r.Name)]
+		s.Bytes += r.Bytes()
+		for _, t := range r.Segs {
+			s.MACs += int64(t.N) * int64(t.K)
+		}
+		out[string(r.Name)] = s
 	}
 	return out
+}
+
+// Forks is how many parallel regions have run since the engine was made.
+func (e *Engine) Forks() int64 {
+	e.turn.Lock()
+	defer e.turn.Unlock()
+	return e.pool.Forks
+}
+
+// KVBytes is the bytes of keys and values that a decode step reads after depth tokens.
+func (e *Engine) KVBytes(depth int) int {
+	s, n := e.Model.Spec, 0
+	for _, l := range s.Layers {
+		seen := depth + 1
+		if l.Window > 0 {
+			seen = min(seen, l.Window)
+		}
+		n += 2 * seen * s.KVRows() * e.opt.Knobs.KV.Bytes()
+	}
+	return n
 }

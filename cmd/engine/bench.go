@@ -116,14 +116,9 @@ func runBench(cmd *cobra.Command, s *cli.Shared, f *benchFlags) error {
 		return err
 	}
 	r.settled, r.peak = settled, peak.Stop()
-	suite, err := l.Backends.Suite(cmd.Context())
-	if err != nil {
+	if r.probe, err = newProber(cmd.Context(), l); err != nil {
 		return err
 	}
-	if r.probe, err = bench.NewProber(cmd.Context(), l.Engine, suite); err != nil {
-		return err
-	}
-	l.Backends.Close()
 	rep := &benchReport{Schema: 1, Host: benchHost{l.Host.Digest(), l.Host.CPU.Name, len(l.Host.CPUs)}}
 	for _, t := range tests {
 		res, err := r.test(cmd.Context(), t)
@@ -137,6 +132,16 @@ func runBench(cmd *cobra.Command, s *cli.Shared, f *benchFlags) error {
 		return json.NewEncoder(cmd.OutOrStdout()).Encode(rep)
 	}
 	return rep.print(cmd)
+}
+
+// newProber emits the probes of the ceilings.
+func newProber(ctx context.Context, l *app.Loaded) (*bench.Prober, error) {
+	suite, err := l.Backends.Suite(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer l.Backends.Close()
+	return bench.NewProber(ctx, l.Engine, suite)
 }
 
 type benchRun struct {

@@ -95,15 +95,38 @@ func (b *Bench) ids(n int) []int {
 	return ids
 }
 
+// realDepth is how many tokens of a context are computed; what is deeper is copied from them.
+const realDepth = 512
+
 // Fill brings the session to a context of depth tokens, keeping what is there.
 func (b *Bench) Fill(ctx context.Context, depth int) error {
-	if n := b.s.Len(); n > depth {
+	if b.s.Len() > depth {
 		return b.s.Truncate(depth)
-	} else if n < depth {
-		_, err := b.s.Prefill(ctx, b.ids(depth-n))
-		return err
+	}
+	if n := min(depth, realDepth) - b.s.Len(); n > 0 {
+		if _, err := b.s.Prefill(ctx, b.ids(n)); err != nil {
+			return err
+		}
+	}
+	if b.s.Len() < depth {
+		return b.s.Repeat(depth)
 	}
 	return nil
+}
+
+// Generate appends n tokens one by one: a random one, then what next makes of the logits of each. It
+// returns the seconds, those in next included.
+func (b *Bench) Generate(ctx context.Context, n int, next func(logits []float32) int) (float64, error) {
+	id := b.ids(1)[0]
+	start := time.Now()
+	for range n {
+		logits, err := b.s.Step(ctx, id)
+		if err != nil {
+			return 0, err
+		}
+		id = next(logits)
+	}
+	return time.Since(start).Seconds(), nil
 }
 
 // Run does one repetition and returns its seconds. What comes before the measured part (the context)

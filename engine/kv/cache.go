@@ -47,6 +47,20 @@ func (c *Cache) Close() { c.block.Free() }
 // Reset gives the memory back; all entries read as zero.
 func (c *Cache) Reset() { c.block.Drop() }
 
+// Repeat fills positions from have on, up to want, with copies of the first have positions, a multiple
+// of kernel.KVBlock.
+func (c *Cache) Repeat(have, want int) {
+	perPos := c.Dim * c.Elem.Bytes()
+	from, to := have*perPos, min(roundUp(want), c.Context)*perPos
+	all := c.block.Bytes()
+	for at := 0; at < len(all); at += c.side {
+		side := all[at : at+c.side]
+		for n := from; n < to; {
+			n += copy(side[n:to], side[:n])
+		}
+	}
+}
+
 // HeadStride is the distance between the same entry of two KV heads, in bytes.
 func (c *Cache) HeadStride() int { return 2 * c.side }
 

@@ -117,3 +117,31 @@ func TestRopeTable(t *testing.T) {
 		}
 	}
 }
+
+func TestRepeat(t *testing.T) {
+	c, err := New(2, 2, 8, 96, kernel.ElemF16)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	elem := func(p unsafe.Pointer) *uint16 { return (*uint16)(p) }
+	for l := range 2 {
+		for h := range 2 {
+			for p := range 32 {
+				*elem(c.K(l, h, p)), *elem(c.V(l, h, p)) = uint16(1000*l+100*h+p), uint16(5000+1000*l+100*h+p)
+			}
+		}
+	}
+	c.Repeat(32, 75)
+	for l := range 2 {
+		for h := range 2 {
+			for p := range 96 {
+				want := uint16(1000*l + 100*h + p%32)
+				k, v := *elem(c.K(l, h, p)), *elem(c.V(l, h, p))
+				if p < 75 && (k != want || v != 5000+want) || p >= 80 && (k != 0 || v != 0) {
+					t.Fatalf("layer %d, head %d, position %d: %d and %d", l, h, p, k, v)
+				}
+			}
+		}
+	}
+}

@@ -23,6 +23,13 @@ var ErrClosed = errors.New("pool: closed")
 // Pool is a set of workers. Worker 0, the leader, runs what Do is given; Run, called from there,
 // forks to the others and joins them.
 type Pool struct {
+	// Clock, if set before the first Run, is read when the leader has done its own share of a region;
+	// Done holds that reading. Forks counts the regions of more than one worker. Read them on the
+	// leader, or while nothing runs.
+	Clock func() int64
+	Done  int64
+	Forks int64
+
 	spin time.Duration
 	cpus []int
 
@@ -110,16 +117,25 @@ func (p *Pool) Do(fn func() error) error {
 func (p *Pool) Run(n int, fn func(worker int)) error {
 	n = min(n, len(p.slots))
 	if n <= 1 {
-		p.call(0, fn)
+		p.lap(fn)
 		return p.firstError(1)
 	}
 	p.fn = fn
+	p.Forks++
 	s := p.publish(n)
-	p.call(0, fn)
+	p.lap(fn)
 	for w := 1; w < n; w++ {
 		p.join(&p.slots[w], s)
 	}
 	return p.firstError(n)
+}
+
+// lap is the leader's own share of a region.
+func (p *Pool) lap(fn func(int)) {
+	p.call(0, fn)
+	if p.Clock != nil {
+		p.Done = p.Clock()
+	}
 }
 
 // Close stops the workers and waits for them. A Do in progress ends first.
