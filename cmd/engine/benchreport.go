@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"io"
 	"math"
 	"slices"
 	"text/tabwriter"
@@ -17,6 +18,9 @@ type benchReport struct {
 	Host     benchHost      `json:"host"`
 	Ceilings bench.Ceilings `json:"ceilings"`
 	Results  []benchResult  `json:"results"`
+	Rows     []suiteRow     `json:"rows,omitempty"` // of --suite
+
+	seen []bench.Ceilings
 }
 
 type benchHost struct {
@@ -98,13 +102,14 @@ func medianCeilings(cs []bench.Ceilings) bench.Ceilings {
 	}
 }
 
-func (r *benchRun) ceilings() bench.Ceilings { return medianCeilings(r.seen) }
-
 func (rep *benchReport) print(cmd *cobra.Command) error {
 	w := cmd.OutOrStdout()
 	c := rep.Ceilings
 	fmt.Fprintf(w, "%s, %d cores: read %.1f GB/s, int8 %.0f, int16 %.0f, fp32 %.0f GMAC/s\n", rep.Host.CPU, rep.Host.Threads,
 		c.ReadGBs, c.Int8GMACs, c.Int16GMACs, c.FP32GMACs)
+	if len(rep.Rows) > 0 {
+		return printRows(w, rep.Rows)
+	}
 	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(tw, "TEST\tWEIGHTS\tTHREADS\tMEDIAN tok/s\tMIN\tMAX\tGB/s\tOF READ\tGMAC/s\tOF PEAK\tTUNING")
 	for _, r := range rep.Results {
@@ -122,4 +127,20 @@ func (rep *benchReport) print(cmd *cobra.Command) error {
 	_, err := fmt.Fprintf(w, "weights %.0f MB, RssAnon settled %.0f MB, peak %.0f MB, loaded in %.2f s\n",
 		float64(r.WeightsBytes)/1e6, float64(r.RssSettled)/1e6, float64(r.RssPeak)/1e6, r.LoadS)
 	return err
+}
+
+func printRows(w io.Writer, rows []suiteRow) error {
+	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(tw, "ROW\tVALUE\tREACHED\tCEILING\tSHARE\tOF PEAK")
+	for _, r := range rows {
+		reached, ceiling, part, peak := "", "", "", ""
+		if r.Ceiling > 0 {
+			reached, ceiling, part = fmt.Sprintf("%.4g", r.Reached), fmt.Sprintf("%.4g %s", r.Ceiling, r.Of), fmt.Sprintf("%.0f%%", 100*r.Share)
+		}
+		if r.PeakShare > 0 {
+			peak = fmt.Sprintf("%.0f%%", 100*r.PeakShare)
+		}
+		fmt.Fprintf(tw, "%s\t%.4g %s\t%s\t%s\t%s\t%s\n", r.Row, r.Value, r.Unit, reached, ceiling, part, peak)
+	}
+	return tw.Flush()
 }

@@ -74,6 +74,7 @@ func Settled() (int64, error) {
 
 // Peak samples RssAnon of the process tree every 10 ms.
 type Peak struct {
+	once sync.Once
 	stop chan struct{}
 	done sync.WaitGroup
 	max  int64
@@ -99,9 +100,9 @@ func StartPeak() *Peak {
 	return p
 }
 
-// Stop ends sampling and returns the greatest value seen.
+// Stop ends sampling and returns the greatest value seen. It may be called again.
 func (p *Peak) Stop() int64 {
-	close(p.stop)
+	p.once.Do(func() { close(p.stop) })
 	p.done.Wait()
 	return p.max
 }

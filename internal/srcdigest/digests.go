@@ -4,7 +4,7 @@ package srcdigest
 
 var digests = map[string]string{
 	"kernel":          "513c0eac2ee14d2623817f4c479def2cbc9bddf56ecc6249bd3a8d50f8309620",
-	"engine":          "bae1fcab2cd246e24866427b9474c0b340e36775c38fa944596c5a28e0068b23",
+	"engine":          "f4eb10bf941068e707fde7dbbc0311dbe38e941e71ea55eff9c01c52e2edec9d",
 	"plugins/x86":     "4149067efd5730a8249753d75a1748d293ee7f2fdd0ee8a101b78c7519814fca",
 	"plugins/avx512":  "da6897d229254f62c9b7140bfa0d7ab61691430cf2e0590c1656b4e3273ffd1b",
 	"plugins/avx2":    "f300d26d61b3ea16d829dad8208ea608efd21cc1d90d65f660a22c109d971521",
