@@ -3,6 +3,7 @@ package stat
 import (
 	"math"
 	"slices"
+	"sync"
 
 	"gonum.org/v1/gonum/stat/distuv"
 )
@@ -77,7 +78,26 @@ func CI(xs []float64, conf float64) Interval {
 
 // StudentT is the two-sided critical value of Student's t with nu degrees of freedom.
 func StudentT(nu int, conf float64) float64 {
-	return distuv.StudentsT{Mu: 0, Sigma: 1, Nu: float64(nu)}.Quantile(0.5 + conf/2)
+	return memo(&criticalT, nu, conf, func() float64 {
+		return distuv.StudentsT{Mu: 0, Sigma: 1, Nu: float64(nu)}.Quantile(0.5 + conf/2)
+	})
+}
+
+// criticalT and rankCuts remember what took long to compute: simulations ask for the same few values
+// by the million.
+var criticalT, rankCuts sync.Map
+
+func memo[V any](m *sync.Map, n int, x float64, compute func() V) V {
+	type key struct {
+		n int
+		x float64
+	}
+	if v, ok := m.Load(key{n, x}); ok {
+		return v.(V)
+	}
+	v := compute()
+	m.Store(key{n, x}, v)
+	return v
 }
 
 // exactSignedRank bounds the exact computation; above it the normal approximation is good to the
@@ -94,7 +114,12 @@ func signedRankCut(n int, tail float64) int {
 		sd := math.Sqrt(float64(total) * float64(2*n+1) / 12)
 		return max(int(float64(total)/2-z*sd), 1)
 	}
-	// p[w] = P(W = w), by adding the ranks one at a time.
+	return memo(&rankCuts, n, tail, func() int { return exactCut(n, tail) })
+}
+
+// exactCut adds the ranks one at a time: p[w] = P(W = w).
+func exactCut(n int, tail float64) int {
+	total := n * (n + 1) / 2
 	p := make([]float64, total+1)
 	p[0] = 1
 	for r := 1; r <= n; r++ {

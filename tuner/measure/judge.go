@@ -1,6 +1,7 @@
 package measure
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"math"
@@ -11,12 +12,14 @@ import (
 
 // Options of a Judge.
 type Options struct {
-	// Fresh demands that every sample's process serves one arm in one block only, as confirmation
-	// does: a process that was there before carries its state along.
+	// Fresh demands that every sample's process serves one arm (and what is planted to run the same)
+	// in one block only, as confirmation does: a process that was there before carries its state along.
 	Fresh bool
 	// Unproven accepts arms without evidence, where what runs is a stranger's command that shows
 	// none; whoever sets it says so beside the result.
 	Unproven bool
+	// Conf is the confidence of verdicts, 0 for 0.95: higher where data were looked at before.
+	Conf float64
 }
 
 // Judge holds the samples of one comparison and answers from them. The first arm is the control.
@@ -66,6 +69,9 @@ func New(arms []Arm, metrics []Metric, o Options) (*Judge, error) {
 	return j, nil
 }
 
+// SetConf sets the confidence of the verdicts that follow (stat.Looks).
+func (j *Judge) SetConf(conf float64) { j.o.Conf = conf }
+
 // Control is the name of the control arm.
 func (j *Judge) Control() string { return j.arms[0].Name }
 
@@ -88,7 +94,8 @@ func (j *Judge) check(s Sample, e Expect) error {
 	if !ok {
 		return fmt.Errorf("%w: metric %q was not declared", ErrImpossible, s.Metric)
 	}
-	if _, ok := j.arm(s.Arm); !ok {
+	arm, ok := j.arm(s.Arm)
+	if !ok {
 		return fmt.Errorf("%w: arm %q was not declared", ErrImpossible, s.Arm)
 	}
 	if err := e.Check(s.Receipt); err != nil {
@@ -98,7 +105,7 @@ func (j *Judge) check(s Sample, e Expect) error {
 		return err
 	}
 	if j.o.Fresh {
-		proc, here := [2]int64{int64(s.Receipt.PID), s.Receipt.Start}, slot{s.Arm, s.Block}
+		proc, here := [2]int64{int64(s.Receipt.PID), s.Receipt.Start}, slot{cmp.Or(arm.Serve, arm.Name), s.Block}
 		if was, ok := j.owner[proc]; ok && was != here {
 			return fmt.Errorf("%w: process %d is not fresh, it served arm %s in block %d", ErrReceipt, s.Receipt.PID, was.arm, was.block)
 		}

@@ -188,7 +188,7 @@ func TestPlantedSabotage(t *testing.T) {
 		if spoil != nil {
 			spoil(j)
 		}
-		return p.Check(j, CallTime.Name, quietFloor)
+		return p.Check(j, CallTime.Name, quietFloor).Err()
 	}
 	if err := run(nil, 200); err != nil {
 		t.Errorf("an honest run is void: %v", err)
@@ -202,6 +202,15 @@ func TestPlantedSabotage(t *testing.T) {
 		if !errors.Is(err, ErrVoid) {
 			t.Errorf("%s: the run is not void: %v", what, err)
 		}
+	}
+	j, err := New(planted, []Metric{CallTime}, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	fill(t, j, CallTime.Name, 1, 8, 0.001, map[string]float64{"default": 100, "arm": 80, p.Inert: 90, p.Twin: 88, p.Slow: 200})
+	s := p.Check(j, CallTime.Name, quietFloor)
+	if len(s.Missed) != 2 || s.Missed[0].Arm != p.Inert || s.Missed[1].Arm != p.Twin || len(s.Caught) != 1 {
+		t.Errorf("places that show in an arm's value: %+v", s)
 	}
 	if _, _, err := Plant(arms[:1]); err == nil {
 		t.Error("planted among one arm")

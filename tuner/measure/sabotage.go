@@ -39,45 +39,79 @@ func Plant(arms []Arm) ([]Arm, Planted, error) {
 	return out, p, nil
 }
 
-// Check reports which planted arms the judge missed in a metric that counts time: the inert one must
-// be found inert, the twin a twin (or inert, if its original is), the slow one slower, and none may
-// win.
-func (p Planted) Check(j *Judge, metric string, f Floor) error {
-	var missed []error
-	miss := func(format string, v ...any) {
-		missed = append(missed, fmt.Errorf("%w: %s", ErrVoid, fmt.Sprintf(format, v...)))
+// Sabotage says which planted arms a judge caught and which it missed.
+type Sabotage struct {
+	Planted []string `json:"planted"`
+	Caught  []string `json:"caught"`
+	Missed  []Missed `json:"missed"`
+	Why     string   `json:"why,omitempty"` // why nothing was planted or nothing can be said
+}
+
+// Missed is a planted arm that the judge did not see through.
+type Missed struct {
+	Arm string `json:"arm"`
+	Why string `json:"why"`
+}
+
+// Err is nil for a judge that missed nothing, else it wraps ErrVoid.
+func (s Sabotage) Err() error {
+	var all []error
+	for _, m := range s.Missed {
+		all = append(all, fmt.Errorf("%w: %s %s", ErrVoid, m.Arm, m.Why))
 	}
+	return errors.Join(all...)
+}
+
+// names lists the planted arms.
+func (p Planted) names() []string { return []string{p.Inert, p.Twin, p.Slow} }
+
+// Check puts the judge to the test in a metric that counts time: the inert arm must be found inert,
+// the twin a twin (or inert, if its original is), neither told apart from what it is, the slow one
+// found slower, and none may win.
+func (p Planted) Check(j *Judge, metric string, f Floor) Sabotage {
+	s := Sabotage{Planted: p.names(), Caught: []string{}, Missed: []Missed{}}
 	kind := map[string]string{}
 	for _, fi := range j.Findings() {
 		kind[fi.Arm] = fi.Kind
 	}
-	if kind[p.Inert] != Inert {
-		miss("the inert knob %s was not reported", p.Inert)
+	slow := j.Verdict(metric, p.Slow, f, Margin)
+	why := map[string]string{}
+	switch {
+	case kind[p.Inert] != Inert:
+		why[p.Inert] = "is the default under another name and was not reported inert"
+	case toldApart(j.Gains(metric, p.Inert, j.Control()), f):
+		why[p.Inert] = "is the default under another name and was told apart from it"
 	}
-	if kind[p.Twin] == "" {
-		miss("%s, twin of %s, was not reported", p.Twin, p.TwinOf)
+	switch {
+	case kind[p.Twin] == "":
+		why[p.Twin] = fmt.Sprintf("runs what %s runs and was not reported", p.TwinOf)
+	case toldApart(j.Gains(metric, p.Twin, p.TwinOf), f):
+		why[p.Twin] = fmt.Sprintf("runs what %s runs and was told apart from it", p.TwinOf)
 	}
-	for _, a := range []string{p.Inert, p.Slow} {
-		if v := j.Verdict(metric, a, f, Margin); v.Decision == Winner {
-			miss("%s was declared a winner at %.3f", a, v.Ratio.Median)
+	if !(slow.Ratio.Hi < 1) {
+		why[p.Slow] = fmt.Sprintf("does its work twice and was not found slower (ratio %.3f, %d pairs)", slow.Ratio.Median, slow.Pairs)
+	}
+	for _, a := range s.Planted {
+		if why[a] == "" {
+			s.Caught = append(s.Caught, a)
+		} else {
+			s.Missed = append(s.Missed, Missed{a, why[a]})
 		}
 	}
-	if twin := j.Gains(metric, p.Twin, p.TwinOf); decisive(twin, f) {
-		miss("%s and its twin %s were told apart", p.Twin, p.TwinOf)
-	}
-	if v := j.Verdict(metric, p.Slow, f, Margin); !(v.Ratio.Hi < 1) {
-		miss("%s does its work twice and was not found slower (ratio %.3f, %d pairs)", p.Slow, v.Ratio.Median, v.Pairs)
-	}
-	return errors.Join(missed...)
+	return s
 }
 
-// decisive reports whether the gains would decide either way.
-func decisive(gains []float64, f Floor) bool {
+// apartConf is the confidence at which two arms that are one are told apart: so high that chance
+// alone voids one run in hundreds.
+const apartConf = 0.998
+
+// toldApart reports whether the gains would decide either way.
+func toldApart(gains []float64, f Floor) bool {
 	back := make([]float64, len(gains))
 	for i, g := range gains {
 		back[i] = -g
 	}
-	r := stat.Rule{Margin: Margin, Floor: f.Noise}
+	r := stat.Rule{Margin: Margin, Floor: f.Noise, Conf: apartConf}
 	_, up := r.Decide(gains)
 	_, down := r.Decide(back)
 	return up == stat.Clear || down == stat.Clear

@@ -65,7 +65,7 @@ type Verdict struct {
 // over three pairs at least, acts, and never failed.
 func (j *Judge) Verdict(metric, arm string, f Floor, margin float64) Verdict {
 	gains := j.Gains(metric, arm, j.Control())
-	ci, reason := stat.Rule{Margin: margin, Floor: f.Noise}.Decide(gains)
+	ci, reason := stat.Rule{Margin: margin, Floor: f.Noise, Conf: j.o.Conf}.Decide(gains)
 	e := ci.Exp()
 	v := Verdict{Arm: arm, Metric: metric, Ratio: Ratio{e.Center, e.Lo, e.Hi}, Decision: NoWinner,
 		Why: string(reason), Pairs: len(gains)}
