@@ -5,8 +5,10 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"maps"
 	"math"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"github.com/google/renameio/v2"
@@ -20,16 +22,20 @@ import (
 
 // report is what `tune --host-profile --json` prints.
 type report struct {
-	Schema   int               `json:"schema"`
-	Seconds  float64           `json:"seconds"`
-	BudgetS  float64           `json:"budget_s"`
-	Model    string            `json:"model"`
-	Busy     bool              `json:"allow_busy,omitempty"`
-	Host     *host.Profile     `json:"host"`
-	Floor    measure.Floor     `json:"floor"`
-	Verdicts []session.Verdict `json:"verdicts"`
-	Failures []session.Failure `json:"failures"`
-	Cache    cacheReport       `json:"cache"`
+	Schema  int           `json:"schema"`
+	Seconds float64       `json:"seconds"`
+	BudgetS float64       `json:"budget_s"`
+	Model   string        `json:"model"`
+	Busy    bool          `json:"allow_busy,omitempty"`
+	Host    *host.Profile `json:"host"`
+	Floor   measure.Floor `json:"floor"` // of decode
+	// Floors are those of each phase.
+	Floors   map[string]measure.Floor `json:"floors"`
+	Sabotage *measure.Sabotage        `json:"sabotage,omitempty"`
+	Blocks   []session.Blocks         `json:"blocks,omitempty"`
+	Verdicts []session.Verdict        `json:"verdicts"`
+	Failures []session.Failure        `json:"failures"`
+	Cache    cacheReport              `json:"cache"`
 }
 
 type cacheReport struct {
@@ -48,7 +54,8 @@ func newReport(h *app.Host, f *tuneFlags) *report {
 }
 
 func (r *report) add(res session.Result) {
-	r.Floor = res.Floor
+	r.Floor, r.Floors, r.Sabotage = res.Floor, res.Floors, res.Sabotage
+	r.Blocks = append(r.Blocks, res.Blocks...)
 	r.Verdicts = append(r.Verdicts, res.Verdicts...)
 	r.Failures = append(r.Failures, res.Failures...)
 	r.Cache.Written += res.Written
@@ -74,6 +81,13 @@ func (r *report) save(dir string) {
 	}
 }
 
+func (r *report) write(w io.Writer, json bool) error {
+	if json {
+		return r.writeJSON(w)
+	}
+	return r.writeText(w)
+}
+
 func (r *report) writeJSON(w io.Writer) error {
 	e := json.NewEncoder(w)
 	e.SetIndent("", " ")
@@ -82,11 +96,12 @@ func (r *report) writeJSON(w io.Writer) error {
 
 func (r *report) writeText(w io.Writer) error {
 	fmt.Fprintf(w, "%s on %s, %.0f of %.0f s\n", r.Model, r.Host.CPU.Name, r.Seconds, r.BudgetS)
-	floor := "unknown"
-	if !math.IsInf(r.Floor.Noise, 0) {
-		floor = fmt.Sprintf("%.2f%%", 100*r.Floor.Noise)
+	for _, phase := range slices.Sorted(maps.Keys(r.Floors)) {
+		fmt.Fprintf(w, "noise floor %-8s %s\n", phase, floorText(r.Floors[phase]))
 	}
-	fmt.Fprintf(w, "noise floor %s (kept %d, dropped %d)\n", floor, r.Floor.Kept, r.Floor.Dropped)
+	if len(r.Floors) == 0 {
+		fmt.Fprintf(w, "noise floor %s\n", floorText(r.Floor))
+	}
 	for _, v := range r.Verdicts {
 		if v.Problem != "whole" {
 			continue
@@ -95,7 +110,14 @@ func (r *report) writeText(w io.Writer) error {
 		if v.Default != nil && v.Winner != nil {
 			fmt.Fprintf(w, ", %.1f -> %.1f tok/s, ratio %.3f [%.3f, %.3f]", *v.Default, *v.Winner, v.Ratio.Median, v.Ratio.Lo, v.Ratio.Hi)
 		}
-		fmt.Fprintf(w, " (%s)\n", v.Why)
+		fmt.Fprintf(w, " (%s)", v.Why)
+		if v.Kept < v.Pairs {
+			fmt.Fprintf(w, ", kept %d of %d pairs", v.Kept, v.Pairs)
+		}
+		fmt.Fprintln(w)
+	}
+	if s := r.Sabotage; s != nil {
+		fmt.Fprintf(w, "planted sabotage: %s\n", sabotageText(*s))
 	}
 	for _, v := range r.Verdicts {
 		if v.Finalist {
@@ -111,4 +133,24 @@ func (r *report) writeText(w io.Writer) error {
 	}
 	_, err := fmt.Fprintf(w, "%d entries written to %s\n", r.Cache.Written, where)
 	return err
+}
+
+func floorText(f measure.Floor) string {
+	noise := "unknown"
+	if !math.IsInf(f.Noise, 0) {
+		noise = fmt.Sprintf("%.2f%%", 100*f.Noise)
+	}
+	return fmt.Sprintf("%s (kept %d, dropped %d)", noise, f.Kept, f.Dropped)
+}
+
+// sabotageText says what became of the arms that were planted to test the judge.
+func sabotageText(s measure.Sabotage) string {
+	if s.Why != "" {
+		return s.Why
+	}
+	text := fmt.Sprintf("%d of %d caught", len(s.Caught), len(s.Planted))
+	for _, m := range s.Missed {
+		text += fmt.Sprintf("; missed: %s %s", m.Arm, m.Why)
+	}
+	return text
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/tilewright/tilewright/engine/model"
 	"github.com/tilewright/tilewright/kernel"
 	"github.com/tilewright/tilewright/tuner/lock"
+	"github.com/tilewright/tilewright/tuner/measure"
 	"github.com/tilewright/tilewright/tuner/runner"
 	"github.com/tilewright/tilewright/tuner/session"
 )
@@ -164,7 +165,14 @@ func tuneHost(cmd *cobra.Command, s *cli.Shared, f *tuneFlags) error {
 		res, err := session.Tune(cmd.Context(), o)
 		rep.add(res)
 		if errors.Is(err, session.ErrFloor) {
-			return fmt.Errorf("%w: %v%s", cli.ErrRefused, err, watch.busy())
+			err = fmt.Errorf("%w: %v%s", cli.ErrRefused, err, watch.busy())
+		} else if errors.Is(err, measure.ErrVoid) {
+			err = fmt.Errorf("%w: %v: nothing was written", cli.ErrRefused, err)
+		}
+		if errors.Is(err, cli.ErrRefused) { // what was seen says why
+			p.done()
+			rep.finish(store, time.Since(started))
+			return errors.Join(err, rep.write(cmd.OutOrStdout(), s.JSON))
 		}
 		if err != nil {
 			return err
@@ -173,10 +181,7 @@ func tuneHost(cmd *cobra.Command, s *cli.Shared, f *tuneFlags) error {
 	p.done()
 	rep.finish(store, time.Since(started))
 	rep.save(store.Dir())
-	if s.JSON {
-		return rep.writeJSON(cmd.OutOrStdout())
-	}
-	return rep.writeText(cmd.OutOrStdout())
+	return rep.write(cmd.OutOrStdout(), s.JSON)
 }
 
 func (f *tuneFlags) knobs(h *app.Host) kernel.Knobs {

@@ -2,13 +2,12 @@ package session
 
 import (
 	"context"
+	"errors"
 	"fmt"
-	"math"
 	"slices"
 	"strings"
 	"time"
 
-	"github.com/tilewright/tilewright/engine/model"
 	"github.com/tilewright/tilewright/kernel"
 	"github.com/tilewright/tilewright/search/stat"
 	"github.com/tilewright/tilewright/tuner/measure"
@@ -18,81 +17,92 @@ const (
 	armDefault = "default"
 	armTuned   = "tuned"
 	maxPairs   = 12
+	firstLook  = 5 // pairs after which a clear case may end the confirmation
 	// reserve is kept for writing the results and ending processes.
 	reserve = 1500 * time.Millisecond
 )
 
-// confirmation is what the fresh processes said.
-type confirmation struct {
-	judge   *measure.Judge
-	decode  measure.Verdict
-	prefill measure.Verdict
-}
-
 // confirm runs the default and the composed arm in pairs of fresh processes, in ABBA order, on new
-// data.
+// data, in the phases in which they differ.
 func (t *tune) confirm(ctx context.Context) (confirmation, error) {
-	var c confirmation
-	t.tuned = t.lab.plan.with(t.finalists(), t.lab.plan.layouts)
-	arms := []measure.Arm{
-		{Name: armDefault, Evidence: t.evidence(ctx, nil, t.Knobs)},
-		{Name: armTuned, Evidence: t.evidence(ctx, t.finalists(), t.knobs)},
-	}
-	t.arms = arms
-	j, err := measure.New(arms, []measure.Metric{measure.DecodeRate, measure.PrefillRate}, measure.Options{Fresh: true})
+	c, err := t.newConfirmation(ctx)
 	if err != nil {
 		return c, err
 	}
-	c.judge = j
-	planners := []*planner{t.lab.plan.with(nil, t.lab.plan.layouts), t.tuned}
-	knobs := []kernel.Knobs{t.Knobs, t.knobs}
-	longest, pairs := 0.0, maxPairs
+	b := contest{decode: c.decode.live, prefill: c.prefill.live, pairs: maxPairs,
+		planners: [2]*planner{t.lab.plan.with(nil, t.lab.plan.layouts), t.tuned}, knobs: [2]kernel.Knobs{t.Knobs, t.knobs}}
 	if t.short {
-		pairs = checkPairs
+		b.pairs = checkPairs
 	}
-	for pair, order := range stat.ABBA(pairs) {
-		if !t.changed() || t.left() < reserve+max(time.Duration(1.1*longest*1e9), t.planned(pair)) {
-			break
+	if err := t.plant(&c, &b); err != nil {
+		return c, err
+	}
+	until, stop := t.within(ctx)
+	defer stop()
+	early, err := t.pairs(until, &c, b)
+	if err != nil {
+		return c, err
+	}
+	for _, g := range c.phases() {
+		g.judge.SetConf(looks(b).Conf(!early))
+		g.Verdict = g.judge.Verdict(g.metric.Name, armTuned, t.floorOf(g.phase), measure.Margin)
+	}
+	t.sabotaged(&c, b)
+	t.report(&c)
+	return c, c.sabotage.Err()
+}
+
+func (t *tune) newConfirmation(ctx context.Context) (c confirmation, err error) {
+	t.tuned = t.lab.plan.with(t.finalists(), t.lab.plan.layouts)
+	if c.decode, err = t.newJudged(ctx, phaseDecode, measure.DecodeRate, t.Decode); err == nil {
+		c.prefill, err = t.newJudged(ctx, phasePrefill, measure.PrefillRate, t.Prefill)
+	}
+	return c, err
+}
+
+// pairs runs pairs until every live phase is decided, or no other pair fits. It reports whether the
+// values ended it before its time.
+func (t *tune) pairs(ctx context.Context, c *confirmation, b contest) (early bool, err error) {
+	longest := 0.0
+	for pair, order := range stat.ABBA(b.pairs) {
+		if !b.decode && !b.prefill || t.left() < reserve+max(time.Duration(1.1*longest*1e9), t.planned(b, pair)) {
+			return false, nil
 		}
 		t.Progress("confirm", fmt.Sprintf("pair %d of fresh processes", pair+1))
-		d, err := t.duel(ctx, pair, order, planners, knobs)
-		if err != nil {
-			return c, err
+		d, err := t.duel(ctx, pair, order, b)
+		if errors.Is(err, errBudget) {
+			return false, nil // what it began counts for nobody
 		}
-		for arm, v := range d.Visits {
-			if v.Crash != nil {
-				j.Fail(measure.Failure{Arm: arms[arm].Name, Block: pair, Signal: v.Crash.Reason, Stderr: v.Crash.Stderr})
-				continue
-			}
-			t.judge(j, arms[arm], pair, v)
+		if err != nil {
+			return false, err
 		}
 		longest = max(longest, d.Seconds)
-		if d.Disturbed != "" {
-			j.Disturb(pair, d.Disturbed)
+		for _, g := range c.phases() {
+			t.hand(g, pair, d)
 		}
-		if pair >= 2 && t.settled(j) {
-			break
+		if d.carries() {
+			c.carried++
+		}
+		if decided(c, looks(b)) {
+			return true, nil
 		}
 	}
-	margin := measure.Margin
-	c.decode = j.Verdict(measure.DecodeRate.Name, armTuned, t.res.Floor, margin)
-	c.prefill = j.Verdict(measure.PrefillRate.Name, armTuned, t.res.Floor, margin)
-	t.report(&c)
-	return c, nil
+	return false, nil
 }
 
 // planned is what must fit before a pair is started: without three pairs there is no result, so the
 // first is not started unless three fit.
-func (t *tune) planned(pair int) time.Duration {
-	return time.Duration(max(1, stat.MinPairs-pair)) * t.duelTakes() * 9 / 10
+func (t *tune) planned(b contest, pair int) time.Duration {
+	return time.Duration(max(1, stat.MinPairs-pair)) * t.contestTakes(b) * 9 / 10
 }
 
-// settled reports whether both phases are decided either way.
-func (t *tune) settled(j *measure.Judge) bool {
-	for _, m := range []measure.Metric{measure.DecodeRate, measure.PrefillRate} {
-		ci := stat.CI(j.Gains(m.Name, armTuned, armDefault), 0.95)
-		lim := math.Log1p(measure.Margin)
-		if !(ci.Lo > lim || ci.Hi < lim) || len(j.Gains(m.Name, armTuned, armDefault)) < 5 {
+// looks are the looks at a confirmation that may end it early.
+func looks(b contest) stat.Looks { return stat.Looks{Alpha: 0.05, First: firstLook, Last: b.pairs} }
+
+// decided reports whether every live phase is decided either way.
+func decided(c *confirmation, l stat.Looks) bool {
+	for _, g := range c.phases() {
+		if g.live && l.Early(g.judge.Gains(g.metric.Name, armTuned, armDefault), measure.Margin) == stat.GoOn {
 			return false
 		}
 	}
@@ -114,56 +124,42 @@ func (t *tune) finalists() []kernel.Choice {
 	return out
 }
 
-// evidence is what an arm runs, by problem: the artifact digests of every class at the points that
-// the confirmation covers, and the knobs.
-func (t *tune) evidence(ctx context.Context, over []kernel.Choice, k kernel.Knobs) map[string]string {
-	p := t.lab.plan.with(over, t.lab.plan.layouts)
-	out := map[string]string{"knobs": fmt.Sprintf("%+v", k)}
-	for _, c := range t.classes {
-		for _, m := range []int{1, 512} {
-			if l, err := p.Layout(ctx, c); err == nil && t.covers(c, m) {
-				prob := c.Problem(t.Target.Numerics.Weights, m, l)
-				if ch, err := p.Choice(ctx, prob); err == nil {
-					if a, err := p.Artifact(ctx, ch); err == nil {
-						out[prob.String()] = a.Digest()
-					}
-				}
-			}
-		}
-	}
-	return out
-}
-
-// covers reports whether a class runs at a tuning point: the head runs for one row.
-func (t *tune) covers(c model.Class, m int) bool { return c.Role != string(model.RoleHead) || m == 1 }
-
 // report adds the verdicts of the whole phases.
 func (t *tune) report(c *confirmation) {
-	for _, x := range []struct {
-		phase string
-		m     measure.Metric
-		v     *measure.Verdict
-		on    bool
-	}{{phaseDecode, measure.DecodeRate, &c.decode, t.Decode}, {phasePrefill, measure.PrefillRate, &c.prefill, t.Prefill}} {
-		if !x.on {
+	void := c.sabotage.Err()
+	for _, g := range c.phases() {
+		if !t.asked[g.phase] {
 			continue
 		}
-		switch {
-		case t.skipped:
-			x.v.Why = measure.WhyBudget
-		case !t.changed():
-			x.v.Why = "no candidate beat the default in situ"
-		case x.v.Pairs < stat.MinPairs && x.v.Why != measure.WhyInert && x.v.Why != measure.WhyFailed:
-			x.v.Why = measure.WhyBudget
-			if r, d := len(c.judge.Rejections()), len(c.judge.Disturbed()); r+d > 0 {
-				x.v.Why = fmt.Sprintf("%d samples refused and %d pairs disturbed: too few are left", r, d)
-			}
+		why, aside := t.aside[g.phase]
+		if !aside {
+			why = t.why(g)
 		}
-		out := Verdict{Phase: x.phase, Weights: string(t.Target.Numerics.Weights), Problem: "whole",
-			Ratio: x.v.Ratio, Decision: string(x.v.Decision), Why: x.v.Why,
-			Default: median(c.judge.Values(x.m.Name, armDefault)), Winner: median(c.judge.Values(x.m.Name, armTuned))}
-		t.res.Verdicts = append(t.res.Verdicts, out)
+		if void != nil {
+			g.Decision, why = measure.NoWinner, strings.ReplaceAll(void.Error(), "\n", "; ")
+		}
+		g.Why = why
+		kept, of := g.judge.Kept()
+		t.res.Verdicts = append(t.res.Verdicts, Verdict{Phase: g.phase, Weights: string(t.Target.Numerics.Weights), Problem: "whole",
+			Ratio: g.Ratio, Decision: string(g.Decision), Why: g.Why, Kept: kept, Pairs: of,
+			Default: median(g.judge.Values(g.metric.Name, armDefault)), Winner: median(g.judge.Values(g.metric.Name, armTuned))})
 	}
+}
+
+// why is the reason of a verdict, in the words of the tune where the judge's are not enough.
+func (t *tune) why(g *judged) string {
+	switch {
+	case t.skipped:
+		return measure.WhyBudget
+	case !t.changed():
+		return "no candidate beat the default in situ"
+	case g.Verdict.Pairs >= stat.MinPairs || g.Why == measure.WhyInert || g.Why == measure.WhyFailed:
+		return g.Why
+	}
+	if r, d := len(g.judge.Rejections()), len(g.judge.Disturbed()); r+d > 0 {
+		return fmt.Sprintf("%d samples refused and %d pairs disturbed: too few are left", r, d)
+	}
+	return measure.WhyBudget
 }
 
 func median(xs []float64) *float64 {

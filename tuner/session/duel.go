@@ -15,13 +15,24 @@ import (
 	"github.com/tilewright/tilewright/tuner/wire"
 )
 
+// contest is what pairs of fresh processes run: the default arm and another, in some phases, with
+// planted arms or without.
+type contest struct {
+	planners        [2]*planner
+	knobs           [2]kernel.Knobs
+	decode, prefill bool
+	planted         []measure.Arm
+	pairs           int // at most
+}
+
 // duel is one pair of fresh processes, one for each arm, both loaded. They take turns within the
 // second, so that what moves the machine moves both; only one runs at a time.
 type duel struct {
 	Visits  [2]visit `json:"visits"`
 	Seconds float64  `json:"seconds"`
-	// Disturbed says why the pair does not count, "" if it does.
-	Disturbed string `json:"disturbed,omitempty"`
+	Planted bool     `json:"planted,omitempty"`
+	// Disturbed says why the turns of a phase do not count, if they do not.
+	Disturbed map[string]string `json:"void,omitempty"`
 }
 
 // visit is what one process of a duel gave.
@@ -33,11 +44,12 @@ type visit struct {
 // sample is a rate, with the receipt of the job and what it had to show: the process that was
 // started and the nonce that it was sent.
 type sample struct {
-	Phase string       `json:"phase"`
-	Rate  float64      `json:"rate"`
-	Work  int64        `json:"work"`
-	Rec   wire.Receipt `json:"rec"`
-	Want  wire.Receipt `json:"want"`
+	Phase   string       `json:"phase"`
+	Planted string       `json:"planted,omitempty"` // the planted arm that it is of
+	Rate    float64      `json:"rate"`
+	Work    int64        `json:"work"`
+	Rec     wire.Receipt `json:"rec"`
+	Want    wire.Receipt `json:"want"`
 }
 
 // turns of a duel: pp512, then tg128 at the context that it left, in turns of tgTurn steps.
@@ -47,27 +59,45 @@ const (
 	tgTurns = 128 / tgTurn
 )
 
-func (t *tune) duel(ctx context.Context, pair int, order [2]int, ps []*planner, ks []kernel.Knobs) (duel, error) {
+// contestTakes is about how long a pair of fresh processes takes.
+func (t *tune) contestTakes(b contest) time.Duration {
+	work := bench.Test{Prompt: 64 + tgDepth} // the context that decode needs, measured or not
+	if b.decode {
+		work.Gen = tgTurn * tgTurns
+	} else if len(b.planted) > 0 {
+		work.Gen = tgTurn * len(plantedRounds)
+	}
+	all := 2*time.Duration((t.lab.loaded.Seconds+0.5)*1e9) + 2*t.takes(work)
+	if len(b.planted) > 0 {
+		all += t.takes(bench.Test{Gen: len(plantedRounds) * plantTurns * tgTurn})
+	}
+	return all * 11 / 10
+}
+
+// duel runs a pair, or recalls one that was finished before this tune was resumed. Its deadline, if it
+// passes first, makes it errBudget.
+func (t *tune) duel(ctx context.Context, pair int, order [2]int, b contest) (duel, error) {
 	var d duel
-	arm := kernel.Arm{Choices: t.finalists(), Knobs: ks[1]}
-	key := fmt.Sprintf("%s %d", kernel.KeyDigest(arm), pair) // a resumed tune may have found another arm
+	arm := kernel.Arm{Choices: t.finalists(), Knobs: b.knobs[1]}
+	key := fmt.Sprintf("%s %d %t %t", kernel.KeyDigest(arm), pair, b.decode, b.prefill) // a resumed tune may have found another arm
 	if t.short {
 		key = "stored " + key
 	}
 	if t.done("duel", key, &d) {
 		return d, nil
 	}
-	start, mark := time.Now(), t.Watch.Mark()
+	d = duel{Planted: len(b.planted) > 0, Disturbed: map[string]string{}}
+	start := t.now()
 	groups := [][]int{order[:]}
 	if 2*int64(t.lab.loaded.WeightsBytes)+spare > t.Memory {
 		groups = [][]int{order[:1], order[1:]} // no room for two: one after the other
 	}
 	for _, arms := range groups {
-		if err := t.group(ctx, &d, arms, ps, ks); err != nil {
-			return d, err
+		if err := t.group(ctx, &d, arms, b); err != nil {
+			return d, overtaken(ctx, err)
 		}
 	}
-	d.Seconds, d.Disturbed = time.Since(start).Seconds(), t.Watch.Disturbed(mark)
+	d.Seconds = t.now().Sub(start).Seconds()
 	t.add("duel", key, d)
 	return d, nil
 }
@@ -76,62 +106,100 @@ func (t *tune) duel(ctx context.Context, pair int, order [2]int, ps []*planner, 
 const spare = 1 << 30
 
 // group starts a process for each arm, lets them take turns, and ends them.
-func (t *tune) group(ctx context.Context, d *duel, arms []int, ps []*planner, ks []kernel.Knobs) error {
-	var rs [2]*runner.Runner
+func (t *tune) group(ctx context.Context, d *duel, arms []int, b contest) error {
+	var ps [2]process
 	defer func() {
-		for _, r := range rs {
-			if r != nil {
-				r.Close()
+		for _, p := range ps {
+			if p != nil {
+				p.Close()
 			}
 		}
 	}()
 	for _, arm := range arms {
-		r, err := runner.Start(ctx, ps[arm])
+		p, err := t.start(ctx, b.planners[arm])
 		if err != nil {
 			return err
 		}
-		rs[arm] = r
+		ps[arm] = p
 		load := t.lab.load
-		load.Knobs = ks[arm]
-		_, err = r.Load(ctx, load)
+		load.Knobs = b.knobs[arm]
+		_, err = p.Load(ctx, load)
 		if err == nil {
-			_, err = r.Bench(ctx, runner.Bench{Test: bench.Test{Prompt: 64}, Reps: 1}, nil)
+			_, err = p.Bench(ctx, runner.Bench{Test: bench.Test{Prompt: 64}, Reps: 1}, nil)
 		}
 		if err := d.Visits[arm].crashed(err); err != nil {
 			return err
 		}
 	}
-	if err := t.turn(ctx, d, arms, rs, phasePrefill, bench.PP512); err != nil {
-		return err
-	}
-	for range tgTurns {
-		if err := t.turn(ctx, d, arms, rs, phaseDecode, bench.Test{Gen: tgTurn, Depth: tgDepth}); err != nil {
+	if b.prefill {
+		if err := t.round(ctx, d, ps, phasePrefill, bench.PP512, turnsOf(arms)); err != nil {
 			return err
 		}
-		arms = slices.Clone(arms)
+	}
+	return t.decodeTurns(ctx, d, ps, arms, b)
+}
+
+// decodeTurns are the rounds of decode turns, those of the planted arms among them. Where decode is
+// not judged only the rounds beside the planted ones are run.
+func (t *tune) decodeTurns(ctx context.Context, d *duel, ps [2]process, arms []int, b contest) error {
+	arms = slices.Clone(arms)
+	for i := range tgTurns {
+		planted := len(b.planted) > 0 && slices.Contains(plantedRounds[:], i)
+		if b.decode || planted {
+			turns := turnsOf(arms)
+			if planted {
+				turns = append(turns, plantedTurns(arms, b.planted)...)
+			}
+			if err := t.round(ctx, d, ps, phaseDecode, bench.Test{Gen: tgTurn, Depth: tgDepth}, turns); err != nil {
+				return err
+			}
+		}
 		slices.Reverse(arms)
 	}
 	return nil
 }
 
-// turn lets the processes run a workload, one after the other.
-func (t *tune) turn(ctx context.Context, d *duel, arms []int, rs [2]*runner.Runner, phase string, w bench.Test) error {
-	for _, arm := range arms {
-		v := &d.Visits[arm]
+// turnsOf is one turn of each arm.
+func turnsOf(arms []int) []turnOf {
+	var out []turnOf
+	for _, a := range arms {
+		out = append(out, turnOf{process: a, repeat: 1})
+	}
+	return out
+}
+
+// round lets the processes take their turns at a workload. What disturbs it voids the phase of this
+// pair, for all arms alike.
+func (t *tune) round(ctx context.Context, d *duel, ps [2]process, phase string, w bench.Test, turns []turnOf) error {
+	mark := t.Watch.Mark()
+	for _, x := range turns {
+		v := &d.Visits[x.process]
 		if v.Crash != nil {
 			continue
 		}
-		s := sample{Phase: phase, Work: int64(w.Tokens())}
-		b, err := rs[arm].Bench(ctx, runner.Bench{Test: w, Reps: 1}, &s.Rec)
+		s := sample{Phase: phase, Planted: x.planted, Work: int64(w.Tokens())}
+		b, err := ps[x.process].Bench(ctx, runner.Bench{Test: w, Reps: x.repeat}, &s.Rec)
 		if err := v.crashed(err); err != nil {
 			return err
 		}
 		if v.Crash == nil {
-			s.Rate, s.Want = b.Rates[0], rs[arm].Expected()
+			s.Rate, s.Want = once(b.Rates), ps[x.process].Expected()
 			v.Samples = append(v.Samples, s)
 		}
 	}
+	if why := t.Watch.Disturbed(mark); why != "" && d.Disturbed[phase] == "" {
+		d.Disturbed[phase] = why
+	}
 	return nil
+}
+
+// once is the rate of work that was done as often as there are rates, and counts once.
+func once(rates []float64) float64 {
+	s := 0.0
+	for _, r := range rates {
+		s += 1 / r
+	}
+	return 1 / s
 }
 
 // crashed keeps a crash as data and returns any other error.
@@ -142,50 +210,37 @@ func (v *visit) crashed(err error) error {
 	return err
 }
 
-// judge hands a visit's samples to the judge, with what their receipts must show: the process, the
-// nonce, and the linear kernels of the arm, no other's.
-func (t *tune) judge(j *measure.Judge, arm measure.Arm, pair int, v visit) {
-	for _, s := range v.Samples {
-		metric, point := measure.PrefillRate, 512
-		if s.Phase == phaseDecode {
-			metric, point = measure.DecodeRate, 1
-		}
-		rec := measure.Receipt{Nonce: s.Rec.Nonce, PID: s.Rec.PID, Start: int64(s.Rec.Start), Exe: s.Rec.Exe,
-			Calls: t.linearCalls(s.Rec.Calls, point), Bytes: s.Rec.Bytes}
-		want := measure.Expect{Nonce: s.Want.Nonce, PID: s.Want.PID, Start: int64(s.Want.Start), Exe: s.Want.Exe,
-			Artifacts: t.expected(arm, point)}
-		err := j.Add(measure.Sample{Arm: arm.Name, Block: pair, Metric: metric.Name, Value: s.Rate, Work: s.Work, Receipt: rec}, want)
-		if err != nil {
-			slog.Warn("sample refused", "why", err)
-		}
-	}
-}
-
-// expected lists the linear kernels of an arm at a tuning point.
-func (t *tune) expected(arm measure.Arm, point int) []string {
-	var out []string
-	for _, c := range t.classes {
-		l, err := t.lab.plan.Layout(context.Background(), c)
-		if err != nil || !t.covers(c, point) {
+// hand gives the judge of a phase what a pair says about it, with what the receipts must show: the
+// process, the nonce, and the linear kernels of the arm, no other's.
+func (t *tune) hand(g *judged, pair int, d duel) {
+	for i, v := range d.Visits {
+		if v.Crash != nil {
+			g.judge.Fail(measure.Failure{Arm: g.arms[i].Name, Block: pair, Class: "crash", Signal: v.Crash.Reason, Stderr: v.Crash.Stderr})
 			continue
 		}
-		d := arm.Evidence[c.Problem(t.Target.Numerics.Weights, point, l).String()]
-		if d != "" && !slices.Contains(out, d) {
-			out = append(out, d)
-		}
-	}
-	return out
-}
-
-// linearCalls keeps of a receipt the calls of kernels that tell the arms apart.
-func (t *tune) linearCalls(calls map[string]int64, point int) map[string]int64 {
-	out := map[string]int64{}
-	for _, arm := range t.arms {
-		for _, d := range t.expected(arm, point) {
-			if calls[d] > 0 {
-				out[d] = calls[d]
+		for _, s := range v.Samples {
+			k := slices.IndexFunc(g.arms, func(a measure.Arm) bool { return a.Name == s.Planted })
+			if s.Planted == "" {
+				k = i
+			}
+			if s.Phase != g.phase || k < 0 {
+				continue
+			}
+			arm := g.arms[k]
+			rec := measure.Receipt{Nonce: s.Rec.Nonce, PID: s.Rec.PID, Start: int64(s.Rec.Start), Exe: s.Rec.Exe,
+				Calls: g.telling(s.Rec.Calls), Bytes: s.Rec.Bytes}
+			want := measure.Expect{Nonce: s.Want.Nonce, PID: s.Want.PID, Start: int64(s.Want.Start), Exe: s.Want.Exe, Artifacts: artifacts(arm)}
+			if err := g.judge.Add(measure.Sample{Arm: arm.Name, Block: pair, Metric: g.metric.Name, Value: s.Rate, Work: s.Work, Receipt: rec}, want); err != nil {
+				slog.Warn("sample refused", "why", err)
 			}
 		}
 	}
-	return out
+	if why := d.Disturbed[g.phase]; why != "" {
+		g.judge.Disturb(pair, why)
+	}
+}
+
+// carries reports whether a pair says something about the planted arms.
+func (d duel) carries() bool {
+	return d.Planted && d.Disturbed[phaseDecode] == "" && d.Visits[0].Crash == nil && d.Visits[1].Crash == nil
 }

@@ -2,7 +2,9 @@ package session
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/tilewright/tilewright/engine/bench"
@@ -11,58 +13,171 @@ import (
 	"github.com/tilewright/tilewright/tuner/runner"
 )
 
-// The noise floor is measured as the confirmation measures: two runs of the same arm take turns of a
-// few decode steps at a real context, and a pair is the ratio of their medians.
+// Each phase has a noise floor of its own, measured as the confirmation measures: runs of the same arm
+// take turns, ABBA, and a pair is the ratio of their medians. Decode takes turns of a few steps at a
+// real context; prefill has single passes, as long as its share of the time allows.
 const (
-	floorPairs   = 16 // at most
-	floorTurns   = 5  // of each run of a pair
-	plannedPairs = 4  // of the confirmation
+	floorPairs   = 16   // at most
+	floorMin     = 6    // pairs
+	floorMost    = 0.10 // of the time left: a phase whose floor takes more is not judged
+	plannedPairs = 4    // of the confirmation
 )
 
-var floorTurn = bench.Test{Gen: 4, Depth: 128}
+// aa is how the A/A noise of a phase is measured.
+type aa struct {
+	test  bench.Test
+	turns int // of each run of a pair
+	takes time.Duration
+}
 
-// floor measures the A/A noise.
-func (t *tune) floor(ctx context.Context) error {
+// decodeTurns are the sizes of a decode pair, best first.
+var decodeTurns = []aa{
+	{test: bench.Test{Gen: 4, Depth: 128}, turns: 5}, {test: bench.Test{Gen: 4, Depth: 128}, turns: 3},
+	{test: bench.Test{Gen: 2, Depth: 64}, turns: 3}, {test: bench.Test{Gen: 1, Depth: 16}, turns: 3},
+}
+
+// floor measures the A/A noise of the phases asked for. A phase that cannot be judged is set aside with
+// its reason; if noise is why none can, it returns ErrFloor, and errBudget if time is.
+func (t *tune) floor(ctx context.Context, r process) error {
 	t.Progress("noise floor", "the default against itself")
-	end := time.Now().Add(time.Duration(shareFloor * float64(t.left())))
-	r, err := t.lab.runner(ctx)
-	if err != nil {
-		return err
-	}
 	if err := t.rates(ctx, r); err != nil {
 		return err
 	}
-	var pairs []float64
-	dropped := 0
-	for i := 0; i < floorPairs && (i < 6 || time.Now().Before(end)); i++ {
-		mark := t.Watch.Mark()
-		b, err := r.Bench(ctx, runner.Bench{Test: floorTurn, Reps: 2 * floorTurns}, nil)
-		if err != nil {
-			return err
-		}
-		if t.Watch.Disturbed(mark) != "" {
-			dropped++
+	var noisy []string
+	for _, p := range []struct {
+		phase  string
+		on     *bool
+		metric measure.Metric
+		size   func() (aa, bool)
+	}{{phasePrefill, &t.Prefill, measure.PrefillRate, t.prefillPair}, {phaseDecode, &t.Decode, measure.DecodeRate, t.decodePair}} {
+		if !*p.on {
 			continue
 		}
-		pairs = append(pairs, aaPair(b.Rates, i))
-	}
-	t.res.Floor = measure.AAFloor(pairs, plannedPairs, dropped, t.Seed)
-	if t.res.Floor.Level == measure.Refused && !t.AllowBusy {
-		return fmt.Errorf("%w: %s", ErrFloor, t.res.Floor.Why)
-	}
-	return nil
-}
-
-// rates measures about how fast the default is: the plan of the rest of the tune rests on it.
-func (t *tune) rates(ctx context.Context, r *runner.Runner) error {
-	for _, x := range []struct {
-		rate *float64
-		test bench.Test
-		reps int
-	}{{&t.ppRate, bench.Test{Prompt: 128}, 2}, {&t.tgRate, floorTurn, 4}} {
-		b, err := r.Bench(ctx, runner.Bench{Test: x.test, Reps: x.reps}, nil)
+		pair, fits := p.size()
+		if !fits {
+			t.setAside(p.phase, p.on, measure.WhyBudget)
+			continue
+		}
+		f, err := t.phaseFloor(ctx, r, p.metric, pair)
+		if errors.Is(err, errBudget) {
+			t.setAside(p.phase, p.on, measure.WhyBudget)
+			continue
+		}
 		if err != nil {
 			return err
+		}
+		t.res.Floors[p.phase] = f
+		if f.Level == measure.Refused && !t.AllowBusy {
+			noisy = append(noisy, p.phase+": "+f.Why)
+			t.setAside(p.phase, p.on, f.Why)
+		}
+	}
+	t.res.Floor = t.floorOf(phaseDecode)
+	switch {
+	case t.Decode || t.Prefill:
+		return nil
+	case len(noisy) == len(t.aside):
+		return fmt.Errorf("%w: %s", ErrFloor, strings.Join(noisy, "; "))
+	}
+	return errBudget
+}
+
+// setAside gives a phase up; the rest of the tune goes on without it.
+func (t *tune) setAside(phase string, on *bool, why string) {
+	*on = false
+	t.aside[phase] = why
+}
+
+// floorOf is the floor of a phase, or of the other one where that phase was not asked for.
+func (t *tune) floorOf(phase string) measure.Floor {
+	for _, p := range []string{phase, phaseDecode, phasePrefill} {
+		if f, ok := t.res.Floors[p]; ok {
+			return f
+		}
+	}
+	return measure.AAFloor(nil, plannedPairs, 0, t.Seed)
+}
+
+// decodePair is the best size of a decode pair of which the least number fits.
+func (t *tune) decodePair() (aa, bool) {
+	for _, p := range decodeTurns {
+		p.takes = t.takes(bench.Test{Gen: 2 * p.turns * p.test.Gen})
+		fill := t.takes(bench.Test{Prompt: p.test.Depth})
+		if fill+floorMin*p.takes <= time.Duration(floorMost*float64(t.left())) {
+			return p, true
+		}
+	}
+	return aa{}, false
+}
+
+// prefillPair is two passes, of as many tokens as the share of the time allows.
+func (t *tune) prefillPair() (aa, bool) {
+	const step = 16
+	tokens := func(share float64) int {
+		return int(share*t.left().Seconds()*t.ppRate/(2*floorMin)) / step * step
+	}
+	n := min(max(tokens(shareFloor), step), bench.PP512.Prompt)
+	p := aa{test: bench.Test{Prompt: n}, turns: 1, takes: t.takes(bench.Test{Prompt: 2 * n})}
+	return p, n <= tokens(floorMost)
+}
+
+// phaseFloor runs pairs until the share of the time is spent, at least floorMin. A pair that something
+// disturbed is dropped, whatever it says.
+func (t *tune) phaseFloor(ctx context.Context, r process, m measure.Metric, p aa) (measure.Floor, error) {
+	start, left := t.now(), t.left()
+	share := start.Add(time.Duration(shareFloor * float64(left)))
+	most := start.Add(2 * time.Duration(floorMost*float64(left))) // the rate was an estimate
+	var pairs []float64
+	tried := 0
+	for ; tried < floorPairs; tried++ {
+		next := t.now().Add(p.takes)
+		if next.After(most) || len(pairs) >= floorMin && next.After(share) {
+			break
+		}
+		begun, mark := t.now(), t.Watch.Mark()
+		b, err := r.Bench(ctx, runner.Bench{Test: p.test, Reps: 2 * p.turns}, nil)
+		if err != nil {
+			return measure.Floor{}, overtaken(ctx, err)
+		}
+		if t.Watch.Disturbed(mark) == "" {
+			pairs = append(pairs, aaPair(m, b.Rates, tried))
+		}
+		p.takes = t.now().Sub(begun)
+	}
+	if tried < stat.MinPairs {
+		return measure.Floor{}, errBudget
+	}
+	return measure.AAFloor(pairs, plannedPairs, tried-len(pairs), t.Seed), nil
+}
+
+// rates measures about how fast the default is: the plan of the rest of the tune rests on it. The
+// first look is one token after a few; what it costs says how much more can be afforded.
+func (t *tune) rates(ctx context.Context, r process) error {
+	const few = 16
+	begun := t.now()
+	b, err := r.Bench(ctx, runner.Bench{Test: bench.Test{Gen: 1, Depth: few}, Reps: 1}, nil)
+	if err != nil {
+		return overtaken(ctx, err)
+	}
+	t.tgRate = b.Rates[0]
+	fill := t.now().Sub(begun).Seconds() - 1/t.tgRate
+	t.ppRate = few / max(fill, 1e-6)
+	afford := time.Duration(shareFloor * float64(t.left()))
+	for _, x := range []struct {
+		rate  *float64
+		test  bench.Test
+		reps  int
+		costs bench.Test
+	}{
+		{&t.ppRate, bench.Test{Prompt: 128}, 2, bench.Test{Prompt: 256}},
+		{&t.tgRate, bench.Test{Gen: 4, Depth: 128}, 4, bench.Test{Prompt: 128, Gen: 16}},
+	} {
+		if t.takes(x.costs) > afford {
+			continue // the first look must do
+		}
+		b, err := r.Bench(ctx, runner.Bench{Test: x.test, Reps: x.reps}, nil)
+		if err != nil {
+			return overtaken(ctx, err)
 		}
 		*x.rate = stat.Median(b.Rates)
 	}
@@ -74,10 +189,9 @@ func (t *tune) takes(w bench.Test) time.Duration {
 	return time.Duration((float64(w.Prompt)/t.ppRate + float64(w.Gen)/t.tgRate) * 1e9)
 }
 
-// duelTakes is about how long a pair of fresh processes takes.
+// duelTakes is about how long a pair of fresh processes takes that judges the phases asked for.
 func (t *tune) duelTakes() time.Duration {
-	one := time.Duration((t.lab.loaded.Seconds+0.5)*1e9) + t.takes(bench.Test{Prompt: 64 + 512, Gen: tgTurn * tgTurns})
-	return 2 * one * 11 / 10
+	return t.contestTakes(contest{decode: t.Decode, prefill: t.Prefill})
 }
 
 // confirmNeeds is the time that must be left when the confirmation starts.
@@ -87,11 +201,11 @@ func (t *tune) confirmNeeds() time.Duration {
 
 // aaPair deals turns to two runs of the same arm, ABBA, first and second swapped in every other pair,
 // and returns the log-ratio of their medians.
-func aaPair(rates []float64, pair int) float64 {
+func aaPair(m measure.Metric, rates []float64, pair int) float64 {
 	var runs [2][]float64
 	for i, r := range rates {
 		a := (i + 1) / 2 % 2
 		runs[(a+pair)%2] = append(runs[(a+pair)%2], r)
 	}
-	return measure.DecodeRate.Gain(stat.Median(runs[0]), stat.Median(runs[1]))
+	return m.Gain(stat.Median(runs[0]), stat.Median(runs[1]))
 }

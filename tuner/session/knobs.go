@@ -20,18 +20,20 @@ import (
 // knob is one setting of the engine that is raced by itself, the others as the arm has them.
 type knob struct {
 	name   string
-	phase  string // load: judged by the time to pack a layer
+	phase  string // phaseLoad: judged by the time to pack a layer
 	values func(t *tune) []int
 	field  func(k *kernel.Knobs) *int
 	test   bench.Test
 }
+
+const phaseLoad = "load"
 
 var knobs = []knob{
 	{"threads_decode", phaseDecode, threadCounts, func(k *kernel.Knobs) *int { return &k.ThreadsDecode }, bench.Test{Gen: 8, Depth: 128}},
 	{"threads_prefill", phasePrefill, threadCounts, func(k *kernel.Knobs) *int { return &k.ThreadsPrefill }, bench.Test{Prompt: 128}},
 	{"panel_min_m", phasePrefill, fixed(33, 65, 129), func(k *kernel.Knobs) *int { return &k.PanelMinM }, bench.Test{Prompt: 96}},
 	{"prefill_chunk", phasePrefill, fixed(256, 512), func(k *kernel.Knobs) *int { return &k.PrefillChunk }, bench.PP512},
-	{"repack_rows", "load", fixed(16, 64, 256, 1024), func(k *kernel.Knobs) *int { return &k.RepackRows }, bench.Test{}},
+	{"repack_rows", phaseLoad, fixed(16, 64, 256, 1024), func(k *kernel.Knobs) *int { return &k.RepackRows }, bench.Test{}},
 }
 
 func fixed(vs ...int) func(*tune) []int { return func(*tune) []int { return vs } }
@@ -47,21 +49,25 @@ func threadCounts(t *tune) []int {
 // screenKnobs races the values of each knob against the default, one knob at a time, within its
 // share of the time. A value that gains replaces the default in the composed arm.
 func (t *tune) screenKnobs(ctx context.Context) error {
-	end := time.Now().Add(min(time.Duration(shareKnobs*float64(t.Budget)), t.left()-3*t.duelTakes()-reserve))
+	end := t.now().Add(min(time.Duration(shareKnobs*float64(t.Budget)), t.left()-3*t.duelTakes()-reserve))
 	r, err := t.lab.runner(ctx)
 	if err != nil {
 		return err
 	}
+	return t.raceKnobs(ctx, r, end)
+}
+
+func (t *tune) raceKnobs(ctx context.Context, r process, end time.Time) error {
 	for i, k := range knobs {
-		on := k.phase == phaseDecode && t.Decode || k.phase == phasePrefill && t.Prefill || k.phase == "load" && t.Ref.Path != ""
+		on := k.phase == phaseDecode && t.Decode || k.phase == phasePrefill && t.Prefill || k.phase == phaseLoad && t.Ref.Path != ""
 		if _, pinned := t.Target.Pinned["threads"]; pinned && strings.HasPrefix(k.name, "threads") {
 			continue // the user fixed them
 		}
-		if !on || !time.Now().Before(end) {
+		if !on || !t.now().Before(end) {
 			continue
 		}
-		until := time.Now().Add(time.Until(end) / time.Duration(len(knobs)-i))
-		err := t.race(ctx, r, k, until)
+		until := t.now().Add(end.Sub(t.now()) / time.Duration(len(knobs)-i))
+		err := t.race(ctx, &knobSource{t: t, ctx: ctx, r: r, k: k, until: until})
 		var crash *runner.Crash
 		if errors.As(err, &crash) { // the knob keeps its default; what follows runs in fresh processes
 			slog.Warn("knob not raced further", "knob", k.name, "why", crash)
@@ -74,92 +80,80 @@ func (t *tune) screenKnobs(ctx context.Context) error {
 	return r.SetKnobs(ctx, t.Knobs)
 }
 
-// race is the race of one knob.
-func (t *tune) race(ctx context.Context, r *runner.Runner, k knob, until time.Time) error {
-	base := t.knobs
-	control := int64(*k.field(&base))
-	arms := []kernel.Config{{k.name: control}}
-	for _, v := range k.values(t) {
-		if int64(v) != control {
-			arms = append(arms, kernel.Config{k.name: int64(v)})
-		}
-	}
-	var rs []search.Result
-	if len(arms) == 1 {
+// heat is what the race of a knob gave: the values that act, and how they did.
+type heat struct {
+	Inert  []int      `json:"inert,omitempty"` // values that run what the control or another value runs
+	Values []standing `json:"values,omitempty"`
+}
+
+// standing is a value's log-gain over the control, with a bound that holds at every look.
+type standing struct {
+	Value  int     `json:"value"`
+	Gain   float64 `json:"gain"`
+	Lo     float64 `json:"lo"`
+	Hi     float64 `json:"hi"`
+	Blocks int     `json:"blocks"`
+}
+
+// race races the values of one knob that act.
+func (t *tune) race(ctx context.Context, s *knobSource) error {
+	k := s.k
+	control := *k.field(&t.knobs)
+	values := slices.DeleteFunc(slices.Clone(k.values(t)), func(v int) bool { return v == control })
+	if len(values) == 0 {
 		return nil
 	}
-	if !t.done("knob", k.name, &rs) {
+	var h heat
+	if !t.done("heat", k.name, &h) {
 		t.Progress("knob", k.name)
-		src := &knobSource{t: t, ctx: ctx, r: r, k: k, until: until}
 		var err error
-		rs, err = search.Compete(arms, src, search.RaceOptions{MaxBlocks: 12, Seed: t.Seed})
-		if err != nil && err != search.ErrBudget {
-			return err
+		if values, h.Inert, err = s.acting(control, values); err == nil {
+			h.Values, err = s.compete(control, values)
 		}
-		rs = slices.DeleteFunc(rs, func(r search.Result) bool { return r.Blocks == 0 || math.IsNaN(r.Score) })
-		t.add("knob", k.name, rs)
-	}
-	best := search.Result{Config: arms[0]}
-	for _, x := range rs {
-		if x.Failure == "" && x.Blocks >= 3 && x.Score > max(best.Score, smallGain) {
-			best = x
+		if err != nil && !errors.Is(err, search.ErrBudget) {
+			return overtaken(ctx, err)
 		}
+		t.add("heat", k.name, h)
 	}
-	*k.field(&t.knobs) = int(best.Config[k.name])
-	v := Verdict{Phase: k.phase, Weights: string(t.Target.Numerics.Weights), Problem: "knob " + k.name, Config: best.Config,
-		Ratio: measure.Ratio{Median: math.Exp(best.Score), Lo: math.Inf(-1), Hi: math.Inf(1)}, Decision: string(measure.NoWinner), Why: "no value gains"}
-	if best.Score > 0 {
-		v.Finalist, v.Why = true, fmt.Sprintf("gains in %d blocks", best.Blocks)
-	}
-	t.res.Verdicts = append(t.res.Verdicts, v)
+	t.noteKnob(k, control, h)
 	return nil
 }
 
-// knobSource measures blocks of one knob: every arm once, in the order of the race.
-type knobSource struct {
-	t     *tune
-	ctx   context.Context
-	r     *runner.Runner
-	k     knob
-	until time.Time
-	layer int
-}
-
-// Measure runs one block.
-func (s *knobSource) Measure(arms []kernel.Config, order []int) (search.Block, error) {
-	if time.Now().Add(time.Duration(len(order)) * s.t.takes(s.k.test)).After(s.until) {
-		return search.Block{}, search.ErrBudget
-	}
-	b := search.Block{Costs: make([]float64, len(arms))}
-	for i := range b.Costs {
-		b.Costs[i] = math.NaN()
-	}
-	mark := s.t.Watch.Mark()
-	for _, i := range order {
-		sec, err := s.once(int(arms[i][s.k.name]))
-		if err != nil {
-			return b, err
+// noteKnob puts the best value into the composed arm and reports the race. What acts on a phase is
+// confirmed later, so a mean gain is enough; what acts on loading is not, so the gain must be sure.
+func (t *tune) noteKnob(k knob, control int, h heat) {
+	best := standing{Value: control, Lo: -unbounded, Hi: unbounded}
+	for _, x := range h.Values {
+		sure := k.phase != phaseLoad || x.Lo > math.Log1p(measure.Margin)
+		if x.Blocks >= 3 && sure && x.Gain > max(best.Gain, smallGain) {
+			best = x
 		}
-		b.Costs[i] = sec
 	}
-	s.layer++
-	b.Disturbed = s.t.Watch.Disturbed(mark)
-	return b, nil
+	*k.field(&t.knobs) = best.Value
+	v := Verdict{Phase: k.phase, Weights: string(t.Target.Numerics.Weights), Problem: "knob " + k.name, Config: kernel.Config{k.name: int64(best.Value)},
+		Ratio:    measure.Ratio{Median: math.Exp(best.Gain), Lo: known(best.Lo), Hi: known(best.Hi)},
+		Decision: string(measure.NoWinner), Why: "no value gains"}
+	switch {
+	case best.Value != control:
+		v.Finalist, v.Why = true, fmt.Sprintf("gains in %d blocks", best.Blocks)
+	case len(h.Values) == 0 && len(h.Inert) > 0:
+		v.Why = measure.WhyInert
+	case len(h.Values) == 0:
+		v.Why = measure.WhyBudget
+	}
+	if len(h.Inert) > 0 && v.Why != measure.WhyInert {
+		v.Why += fmt.Sprintf("; inert: %v", h.Inert)
+	}
+	t.res.Verdicts = append(t.res.Verdicts, v)
 }
 
-func (s *knobSource) once(value int) (float64, error) {
-	if s.k.phase == "load" {
-		return s.r.Pack(s.ctx, runner.Pack{Layer: s.layer % len(s.t.Target.Model.Spec.Layers), Rows: value})
+// unbounded stands for a log-gain without bound, which JSON cannot hold.
+const unbounded = 700
+
+// known is the ratio of a bound of a log-gain, infinite for none.
+func known(x float64) float64 {
+	if math.Abs(x) >= unbounded {
+		return math.Inf(int(x))
 	}
-	k := s.t.knobs
-	k.RepackRows = s.t.Knobs.RepackRows // the runner was loaded with it
-	*s.k.field(&k) = value
-	if err := s.r.SetKnobs(s.ctx, k); err != nil {
-		return 0, err
-	}
-	got, err := s.r.Bench(s.ctx, runner.Bench{Test: s.k.test, Reps: 1}, nil)
-	if err != nil {
-		return 0, err
-	}
-	return 1 / got.Rates[0], nil
+	return math.Exp(x)
 }

@@ -30,29 +30,12 @@ func (t *tune) publish(ctx context.Context, c confirmation) error {
 		slog.Warn("this tune came to no result: the stored winner is kept", "decode", c.decode.Why, "prefill", c.prefill.Why)
 		return t.finish()
 	}
-	kept, of := c.judge.Kept()
-	for _, x := range []struct {
-		phase string
-		m     measure.Metric
-		v     measure.Verdict
-		on    bool
-	}{{phaseDecode, measure.DecodeRate, c.decode, t.Decode}, {phasePrefill, measure.PrefillRate, c.prefill, t.Prefill}} {
-		if i := slices.IndexFunc(old.Evidence, func(e cache.Evidence) bool { return e.Phase == x.phase }); i >= 0 && !x.on {
+	for _, g := range c.phases() {
+		if i := slices.IndexFunc(old.Evidence, func(e cache.Evidence) bool { return e.Phase == g.phase }); i >= 0 && t.keeps(g) {
 			d.Evidence = append(d.Evidence, old.Evidence[i])
 			continue
 		}
-		e := cache.Evidence{Phase: x.phase, Metric: x.m.Name, Ratio: finite(x.v.Ratio.Median), Lo: finite(x.v.Ratio.Lo), Hi: finite(x.v.Ratio.Hi),
-			Pairs: x.v.Pairs, AANoise: finite(t.res.Floor.Noise), Kept: kept, Dropped: of - kept, Decision: string(x.v.Decision), Why: x.v.Why}
-		if m := median(c.judge.Values(x.m.Name, armDefault)); m != nil {
-			e.Default = *m
-		}
-		if m := median(c.judge.Values(x.m.Name, armTuned)); m != nil {
-			e.Winner = *m
-		}
-		if x.phase == phaseDecode {
-			e.Depth = tgDepth
-		}
-		d.Evidence = append(d.Evidence, e)
+		d.Evidence = append(d.Evidence, t.proof(g))
 	}
 	for _, ch := range arm.Choices {
 		id, err := t.keep(ctx, ch)
@@ -76,6 +59,26 @@ func (t *tune) publish(ctx context.Context, c confirmation) error {
 	}
 	t.res.Written++
 	return t.finish()
+}
+
+// keeps reports whether this tune leaves a phase as it was stored: it did not judge it.
+func (t *tune) keeps(g *judged) bool { return !t.asked[g.phase] || !t.says(g) }
+
+// proof is what the confirmation of a phase rests on.
+func (t *tune) proof(g *judged) cache.Evidence {
+	kept, of := g.judge.Kept()
+	e := cache.Evidence{Phase: g.phase, Metric: g.metric.Name, Ratio: finite(g.Ratio.Median), Lo: finite(g.Ratio.Lo), Hi: finite(g.Ratio.Hi),
+		Pairs: g.Verdict.Pairs, AANoise: finite(t.floorOf(g.phase).Noise), Kept: kept, Dropped: of - kept, Decision: string(g.Decision), Why: g.Why}
+	if m := median(g.judge.Values(g.metric.Name, armDefault)); m != nil {
+		e.Default = *m
+	}
+	if m := median(g.judge.Values(g.metric.Name, armTuned)); m != nil {
+		e.Winner = *m
+	}
+	if g.phase == phaseDecode {
+		e.Depth = tgDepth
+	}
+	return e
 }
 
 // finish ends the journal: what it holds is done with.
@@ -107,7 +110,7 @@ func (t *tune) finalArm(c confirmation, old kernel.Arm) kernel.Arm {
 		}
 	}
 	for _, ch := range old.Choices { // a phase that this tune left alone keeps its winners
-		if _, ok := byProblem[ch.Problem]; ok && ch.Problem.Op == kernel.OpLinear && !t.on(ch.Problem.M) {
+		if _, ok := byProblem[ch.Problem]; ok && ch.Problem.Op == kernel.OpLinear && t.keeps(c.at(ch.Problem.M)) {
 			byProblem[ch.Problem] = ch
 		}
 	}
@@ -126,25 +129,20 @@ func (t *tune) finalArm(c confirmation, old kernel.Arm) kernel.Arm {
 	return arm
 }
 
-// on reports whether the phase of a tuning point is an objective of this tune.
-func (t *tune) on(m int) bool { return m == 1 && t.Decode || m != 1 && t.Prefill }
+// at is the phase of a tuning point.
+func (c *confirmation) at(m int) *judged { return c.of(phaseOf(m)) }
 
 // won reports whether the tuned arm won the phase of a tuning point.
-func (c confirmation) won(m int) bool {
-	if m == 1 {
-		return c.decode.Decision == measure.Winner
-	}
-	return c.prefill.Decision == measure.Winner
-}
+func (c *confirmation) won(m int) bool { return c.at(m).Decision == measure.Winner }
 
 // confirmedKnobs takes each phase's knobs from the arm that stands in that phase.
 func (t *tune) confirmedKnobs(c confirmation, old kernel.Knobs) kernel.Knobs {
 	k := t.Knobs
 	decode, prefill := t.Knobs, t.Knobs
-	if old.ThreadsDecode > 0 && !t.Decode {
+	if old.ThreadsDecode > 0 && t.keeps(&c.decode) {
 		decode = old
 	}
-	if old.ThreadsPrefill > 0 && !t.Prefill {
+	if old.ThreadsPrefill > 0 && t.keeps(&c.prefill) {
 		prefill = old
 	}
 	if c.won(1) {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"slices"
 	"time"
 
 	"github.com/tilewright/tilewright/cache"
@@ -20,32 +21,29 @@ const (
 // revalidate gives a stored decision that is only a hint (another build, kernel or microcode; marked
 // by the engine; imported) a short paired check against the default, by the rules of the
 // confirmation. If all that it claims still holds it is published under today's key and the search is
-// spared; if not, the search starts afresh.
-func (t *tune) revalidate(ctx context.Context) (done bool, err error) {
+// spared (done); if not, the search starts afresh.
+func (t *tune) revalidate(ctx context.Context) (c confirmation, done bool, err error) {
 	d, why := t.hint()
 	if why == "" || !t.recall(ctx, d) {
-		return false, nil
+		return c, false, nil
 	}
 	t.Progress("revalidate", why)
 	slog.Info("checking the stored arm first", "why", why)
 	t.lab.close() // its memory and its threads are in the way
 	end, before := t.deadline, len(t.res.Verdicts)
-	t.deadline = time.Now().Add(time.Duration(shareCheck * float64(t.left())))
+	t.deadline = t.now().Add(time.Duration(shareCheck * float64(t.left())))
 	t.short = true
-	c, err := t.confirm(ctx)
+	c, err = t.confirm(ctx)
 	t.short, t.deadline = false, end
-	if err != nil {
-		return false, err
-	}
-	if t.holds(d, c) {
-		return true, t.publish(ctx, c)
+	if err != nil || t.holds(d, c) {
+		return c, true, err
 	}
 	for i := range t.res.Verdicts[before:] {
 		v := &t.res.Verdicts[before+i]
 		v.Problem, v.Why = "stored arm", fmt.Sprintf("%s; searched again because: %s", v.Why, why)
 	}
 	t.forget()
-	return false, nil
+	return c, false, nil
 }
 
 // hint returns the stored decision that wants a check, and why; why is "" if there is none.
@@ -63,10 +61,9 @@ func (t *tune) hint() (d cache.Decision, why string) {
 
 // claims are the phases, of those that are tuned for, in which the decision has a winner.
 func (t *tune) claims(d cache.Decision) []string {
-	on := map[string]bool{phaseDecode: t.Decode, phasePrefill: t.Prefill}
 	var out []string
 	for _, e := range d.Evidence {
-		if on[e.Phase] && e.Decision == string(measure.Winner) {
+		if t.asked[e.Phase] && e.Decision == string(measure.Winner) {
 			out = append(out, e.Phase)
 		}
 	}
@@ -75,30 +72,29 @@ func (t *tune) claims(d cache.Decision) []string {
 
 // holds reports whether the check confirmed every claim.
 func (t *tune) holds(d cache.Decision, c confirmation) bool {
-	got := map[string]measure.Decision{phaseDecode: c.decode.Decision, phasePrefill: c.prefill.Decision}
 	for _, phase := range t.claims(d) {
-		if got[phase] != measure.Winner {
+		if c.of(phase).Decision != measure.Winner {
 			return false
 		}
 	}
 	return true
 }
 
-// noResult reports whether the store holds a winner for the key that the confirmation says nothing
-// about, for want of time or of quiet: it is not overwritten with the default.
+// noResult reports whether the store holds winners for the key about none of which the confirmation
+// says anything, for want of time or of quiet, or because the arms did not differ there: they are not
+// overwritten with the default.
 func (t *tune) noResult(key cache.DecisionKey, c confirmation) bool {
 	d, look := t.Store.Decision(key)
 	claims := t.claims(d)
-	if look.Status == cache.Miss || len(claims) == 0 {
+	if look.Status == cache.Miss || len(claims) == 0 || c.decode.Decision == measure.Winner || c.prefill.Decision == measure.Winner {
 		return false
 	}
-	got := map[string]measure.Verdict{phaseDecode: c.decode, phasePrefill: c.prefill}
-	for _, phase := range claims {
-		if v := got[phase]; v.Decision == measure.Winner || v.Pairs >= stat.MinPairs && t.res.Floor.Level != measure.Refused {
-			return false
-		}
-	}
-	return true
+	return !slices.ContainsFunc(claims, func(phase string) bool { return t.says(c.of(phase)) })
+}
+
+// says reports whether the confirmation came to a result in a phase.
+func (t *tune) says(g *judged) bool {
+	return g.Decision == measure.Winner || g.Verdict.Pairs >= stat.MinPairs && t.floorOf(g.phase).Level != measure.Refused
 }
 
 // recall composes the stored arm from the backends of today: what differs from the default, each
@@ -139,5 +135,5 @@ func (t *tune) recall(ctx context.Context, d cache.Decision) bool {
 
 // forget clears the composed arm.
 func (t *tune) forget() {
-	t.best, t.knobs, t.tuned, t.arms = map[pointID]screened{}, t.Knobs, nil, nil
+	t.best, t.knobs, t.tuned = map[pointID]screened{}, t.Knobs, nil
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"path/filepath"
 	"testing"
+	"time"
 
 	"github.com/tilewright/tilewright/cache"
 	"github.com/tilewright/tilewright/engine"
@@ -32,26 +33,33 @@ func testTune(t *testing.T) *tune {
 	store := cache.Open(cache.Options{Dir: filepath.Join(t.TempDir(), "c")})
 	t.Cleanup(store.Close)
 	k := kernel.DefaultKnobs(2)
-	u := &tune{Options: Options{Suite: suite, Store: store, CPUs: []int{0, 1}, Decode: true, Knobs: k,
-		Target: resolve.Target{Model: m, Numerics: n, Context: 1024, CPUs: 2, Backends: map[string]resolve.BackendInfo{"generic": {Digest: "g0", Version: "1"}}}},
-		best: map[pointID]screened{}, knobs: k}
+	u := newTune(Options{Suite: suite, Store: store, CPUs: []int{0, 1}, Decode: true, Knobs: k, Memory: 1 << 40,
+		Watch: quiet{}, Started: time.Now(), Budget: time.Hour,
+		Target: resolve.Target{Model: m, Numerics: n, Context: 1024, CPUs: 2, Backends: map[string]resolve.BackendInfo{"generic": {Digest: "g0", Version: "1"}}}})
+	u.res.Floors[phaseDecode] = measure.Floor{Noise: 0.005, Level: measure.Normal}
 	if u.classes, err = m.Classes(n); err != nil {
 		t.Fatal(err)
 	}
-	u.lab = &lab{plan: newPlanner(suite, n.Weights), proved: map[string]bool{}, bad: map[string]string{}}
+	u.lab = &lab{plan: newPlanner(suite, n.Weights), watch: u.Watch, proved: map[string]bool{}, bad: map[string]string{}}
 	t.Cleanup(u.lab.close)
 	return u
 }
 
-// stored puts a decision whose arm differs from the default in one configuration.
-func (t *tune) stored(tb testing.TB, change func(*cache.Decision)) cache.Decision {
+// quiet is a watch that nothing disturbs.
+type quiet struct{}
+
+func (quiet) Mark() any            { return nil }
+func (quiet) Disturbed(any) string { return "" }
+
+// variant is a choice for the first class at a tuning point that is not the default.
+func (t *tune) variant(tb testing.TB, m int) kernel.Choice {
 	tb.Helper()
 	ctx := context.Background()
 	l, err := t.lab.plan.Layout(ctx, t.classes[0])
 	if err != nil {
 		tb.Fatal(err)
 	}
-	ch, err := t.Suite.Default(ctx, t.classes[0].Problem(model.W4A8, 1, l))
+	ch, err := t.Suite.Default(ctx, t.classes[0].Problem(model.W4A8, m, l))
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -69,6 +77,14 @@ func (t *tune) stored(tb testing.TB, change func(*cache.Decision)) cache.Decisio
 			break
 		}
 	}
+	return ch
+}
+
+// stored puts a decision whose arm differs from the default in one configuration.
+func (t *tune) stored(tb testing.TB, change func(*cache.Decision)) cache.Decision {
+	tb.Helper()
+	ch := t.variant(tb, 1)
+	var err error
 	d := cache.Decision{Arm: kernel.Arm{Knobs: t.Knobs, Choices: []kernel.Choice{ch}},
 		Evidence: []cache.Evidence{{Phase: phaseDecode, Decision: "winner"}, {Phase: phasePrefill, Decision: "winner"}}}
 	if d.Key, err = t.Target.DecisionKey(); err != nil {
@@ -135,11 +151,11 @@ func TestRecall(t *testing.T) {
 func TestHolds(t *testing.T) {
 	u := testTune(t)
 	d := u.stored(t, nil)
-	won, lost := measure.Verdict{Decision: measure.Winner}, measure.Verdict{Decision: measure.NoWinner}
+	won, lost := judged{Verdict: measure.Verdict{Decision: measure.Winner}}, judged{Verdict: measure.Verdict{Decision: measure.NoWinner}}
 	if !u.holds(d, confirmation{decode: won, prefill: lost}) {
 		t.Error("prefill is not tuned for: it decides nothing")
 	}
-	u.Prefill = true
+	u.asked[phasePrefill] = true
 	if u.holds(d, confirmation{decode: won, prefill: lost}) || !u.holds(d, confirmation{decode: won, prefill: won}) {
 		t.Error("every claim must hold")
 	}
@@ -149,15 +165,16 @@ func TestHolds(t *testing.T) {
 func TestNoResultKeepsTheWinner(t *testing.T) {
 	u := testTune(t)
 	d := u.stored(t, nil)
-	short, judged := measure.Verdict{Decision: measure.NoWinner, Pairs: 1}, measure.Verdict{Decision: measure.NoWinner, Pairs: 5}
+	short := judged{phase: phaseDecode, Verdict: measure.Verdict{Decision: measure.NoWinner, Pairs: 1}}
+	full := judged{phase: phaseDecode, Verdict: measure.Verdict{Decision: measure.NoWinner, Pairs: 5}}
 	if !u.noResult(d.Key, confirmation{decode: short}) {
 		t.Error("one pair replaced a winner")
 	}
-	if u.noResult(d.Key, confirmation{decode: judged}) {
+	if u.noResult(d.Key, confirmation{decode: full}) {
 		t.Error("a judged loss was ignored")
 	}
-	u.res.Floor.Level = measure.Refused
-	if !u.noResult(d.Key, confirmation{decode: judged}) {
+	u.res.Floors[phaseDecode] = measure.Floor{Level: measure.Refused}
+	if !u.noResult(d.Key, confirmation{decode: full}) {
 		t.Error("noise replaced a winner")
 	}
 	other := d.Key

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math"
 	"sync"
 	"time"
 
@@ -70,11 +71,16 @@ type Verdict struct {
 	Decision string        `json:"decision"`
 	Why      string        `json:"why"`
 	Finalist bool          `json:"finalist,omitempty"` // chosen in situ; the verdict on the whole decides
+	Kept     int           `json:"kept,omitempty"`     // of Pairs of fresh processes, undisturbed
+	Pairs    int           `json:"pairs,omitempty"`
 }
 
 // Result of a tune.
 type Result struct {
-	Floor    measure.Floor
+	Floor    measure.Floor            // of decode; of prefill where only that was asked for
+	Floors   map[string]measure.Floor // by phase
+	Sabotage *measure.Sabotage        // nil if there was no confirmation
+	Blocks   []Blocks
 	Verdicts []Verdict
 	Failures []Failure
 	Written  int
@@ -102,11 +108,14 @@ type tune struct {
 	journal  *journal.Journal
 	deadline time.Time
 	res      Result
+	asked    map[string]bool   // phases
+	aside    map[string]string // phases that cannot be judged, and why
+	now      func() time.Time
+	start    func(context.Context, *planner) (process, error)
 
 	mu      sync.Mutex           // of best and res, while searches run
 	tuned   *planner             // of the composed arm
 	knobs   kernel.Knobs         // of the composed arm
-	arms    []measure.Arm        // of the confirmation
 	best    map[pointID]screened // winners of the screening
 	ppRate  float64              // tok/s of the default, about, to plan by
 	tgRate  float64
@@ -121,12 +130,28 @@ type pointID struct {
 	m     int
 }
 
+// newTune prepares a tune.
+func newTune(o Options) *tune {
+	t := &tune{Options: o, deadline: o.Started.Add(o.Budget), best: map[pointID]screened{}, knobs: o.Knobs,
+		asked: map[string]bool{phaseDecode: o.Decode, phasePrefill: o.Prefill}, aside: map[string]string{},
+		now: time.Now, start: startRunner}
+	t.res.Floors = map[string]measure.Floor{}
+	t.res.Floor = t.floorOf(phaseDecode)
+	tell := o.Progress
+	count := &tallied{Watch: o.Watch, res: &t.res}
+	t.Watch = count
+	t.Progress = func(stage, detail string) {
+		count.stage = stage
+		if tell != nil {
+			tell(stage, detail)
+		}
+	}
+	return t
+}
+
 // Tune runs the tune. A budget that is too small ends in `no winner`, not in an error.
 func Tune(ctx context.Context, o Options) (Result, error) {
-	t := &tune{Options: o, deadline: o.Started.Add(o.Budget), best: map[pointID]screened{}, knobs: o.Knobs}
-	if t.Progress == nil {
-		t.Progress = func(string, string) {}
-	}
+	t := newTune(o)
 	var err error
 	if t.classes, err = o.Target.Model.Classes(o.Target.Numerics); err != nil {
 		return t.res, err
@@ -135,7 +160,7 @@ func Tune(ctx context.Context, o Options) (Result, error) {
 		return t.res, err
 	}
 	defer t.closeJournal()
-	t.lab = &lab{plan: newPlanner(o.Suite, o.Target.Numerics.Weights), watch: o.Watch,
+	t.lab = &lab{plan: newPlanner(o.Suite, o.Target.Numerics.Weights), watch: t.Watch,
 		proved: map[string]bool{}, bad: map[string]string{},
 		load: runner.Load{Model: o.Ref, Numerics: o.Target.Numerics, Context: o.Target.Context, Knobs: o.Knobs,
 			CPUs: o.CPUs, Host: o.Target.Host.Features}}
@@ -145,33 +170,74 @@ func Tune(ctx context.Context, o Options) (Result, error) {
 }
 
 func (t *tune) run(ctx context.Context) error {
-	t.Progress("load", t.Target.Model.Spec.Name)
-	if _, err := t.lab.runner(ctx); err != nil {
+	c, err := t.measure(ctx)
+	t.lab.close()
+	switch {
+	case errors.Is(err, errBudget): // nothing is known that could be kept
+		t.unjudged()
+		return nil
+	case errors.Is(err, ErrFloor):
+		t.unjudged()
 		return err
+	case errors.Is(err, measure.ErrVoid): // what was measured is not to be used again
+		return errors.Join(err, t.finish())
+	case err != nil:
+		return err
+	}
+	return t.publish(ctx, c)
+}
+
+// measure is all of a tune but the writing.
+func (t *tune) measure(ctx context.Context) (confirmation, error) {
+	var none confirmation
+	until, stop := t.within(ctx)
+	defer stop()
+	t.Progress("load", t.Target.Model.Spec.Name)
+	r, err := t.lab.runner(until)
+	if err != nil {
+		return none, overtaken(until, err)
 	}
 	t.res.Loaded = t.lab.loaded
-	if err := t.floor(ctx); err != nil {
-		return err
+	if err := t.floor(until, r); err != nil {
+		return none, err
 	}
-	if done, err := t.revalidate(ctx); done || err != nil {
-		return err
+	if c, done, err := t.revalidate(ctx); done || err != nil {
+		return c, err
 	}
 	if t.left() > 3*t.duelTakes()+reserve { // else what the screening finds could not be confirmed
-		if err := t.screen(ctx); err != nil {
-			return err
-		}
-		if err := t.screenKnobs(ctx); err != nil {
-			return err
+		if err := t.explore(until); errors.Is(err, errBudget) {
+			t.skipped = true
+		} else if err != nil {
+			return none, err
 		}
 	} else {
 		t.skipped = true
 	}
 	t.lab.close() // its memory and its threads are in the way of what follows
-	winner, err := t.confirm(ctx)
-	if err != nil {
-		return err
+	return t.confirm(ctx)
+}
+
+// explore composes an arm from what gains in situ.
+func (t *tune) explore(ctx context.Context) error {
+	if err := t.screen(ctx); err != nil {
+		return overtaken(ctx, err)
 	}
-	return t.publish(ctx, winner)
+	return overtaken(ctx, t.screenKnobs(ctx))
+}
+
+// unjudged reports phases that nothing is known about, or only why they were set aside.
+func (t *tune) unjudged() {
+	for _, phase := range []string{phaseDecode, phasePrefill} {
+		why := t.aside[phase]
+		if why == "" {
+			why = measure.WhyBudget
+		}
+		if t.asked[phase] {
+			t.res.Verdicts = append(t.res.Verdicts, Verdict{Phase: phase, Weights: string(t.Target.Numerics.Weights), Problem: "whole",
+				Ratio:    measure.Ratio{Median: math.NaN(), Lo: math.Inf(-1), Hi: math.Inf(1)},
+				Decision: string(measure.NoWinner), Why: why})
+		}
+	}
 }
 
 func (t *tune) openJournal() error {
@@ -219,4 +285,4 @@ func (t *tune) add(kind, key string, v any) {
 	}
 }
 
-func (t *tune) left() time.Duration { return time.Until(t.deadline) }
+func (t *tune) left() time.Duration { return t.deadline.Sub(t.now()) }

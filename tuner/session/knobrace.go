@@ -1,0 +1,162 @@
+package session
+
+import (
+	"context"
+	"fmt"
+	"io/fs"
+	"maps"
+	"math"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/tilewright/tilewright/engine/bench"
+	"github.com/tilewright/tilewright/kernel"
+	"github.com/tilewright/tilewright/search"
+	"github.com/tilewright/tilewright/tuner/preflight"
+	"github.com/tilewright/tilewright/tuner/runner"
+	"github.com/tilewright/tilewright/tuner/wire"
+)
+
+// knobSource measures blocks of one knob: every arm once, in the order of the race.
+type knobSource struct {
+	t     *tune
+	ctx   context.Context
+	r     process
+	k     knob
+	until time.Time
+	layer int
+}
+
+// proc is where the CPU time of a runner's threads is read.
+var proc fs.FS = os.DirFS("/")
+
+// acting sorts out the values that leave no other trace in what runs than the control or an earlier
+// value: they are inert, and not raced. The trace is the receipt's calls and bytes, and how many
+// threads worked.
+func (s *knobSource) acting(control int, values []int) (acting, inert []int, err error) {
+	seen := map[string]bool{}
+	for _, v := range append([]int{control}, values...) {
+		trace, err := s.trace(v)
+		if err != nil {
+			return nil, nil, err
+		}
+		switch {
+		case v == control:
+		case seen[trace]:
+			inert = append(inert, v)
+		default:
+			acting = append(acting, v)
+		}
+		seen[trace] = true
+	}
+	return acting, inert, nil
+}
+
+func (s *knobSource) trace(value int) (string, error) {
+	if s.k.phase == phaseLoad {
+		return s.batches(value), nil
+	}
+	if s.t.now().Add(s.t.takes(s.work())).After(s.until) {
+		return "", search.ErrBudget
+	}
+	var rec wire.Receipt
+	pid := s.r.Expected().PID
+	before := preflight.ThreadTimes(proc, pid)
+	if _, err := s.bench(value, &rec); err != nil {
+		return "", err
+	}
+	var b strings.Builder
+	fmt.Fprintf(&b, "%d bytes, %d threads\n", rec.Bytes, preflight.Workers(before, preflight.ThreadTimes(proc, pid)))
+	for _, d := range slices.Sorted(maps.Keys(rec.Calls)) {
+		fmt.Fprintf(&b, "%s %d\n", d, rec.Calls[d])
+	}
+	return b.String(), nil
+}
+
+// batches is what a number of rows means to each kind of matrix: into how many parts it is packed.
+func (s *knobSource) batches(rows int) string {
+	var out []int
+	for _, c := range s.t.classes {
+		out = append(out, (c.N+rows-1)/rows)
+	}
+	return fmt.Sprint(out)
+}
+
+// compete races the values; its intervals hold whenever one looks.
+func (s *knobSource) compete(control int, values []int) ([]standing, error) {
+	if len(values) == 0 {
+		return nil, nil
+	}
+	arms := []kernel.Config{{s.k.name: int64(control)}}
+	for _, v := range values {
+		arms = append(arms, kernel.Config{s.k.name: int64(v)})
+	}
+	race := search.NewRace(len(arms), search.RaceOptions{MaxBlocks: 12, Seed: s.t.Seed})
+	var err error
+	for err == nil && !race.Done() {
+		var b search.Block
+		if b, err = s.Measure(arms, race.Next()); err == nil {
+			race.Add(b)
+		}
+	}
+	var out []standing
+	for _, x := range race.Standings() {
+		if x.Failure == "" && x.Score.N > 1 && !math.IsNaN(x.Score.Center) {
+			out = append(out, standing{values[x.Arm-1], x.Score.Center, bound(x.Score.Lo), bound(x.Score.Hi), x.Score.N})
+		}
+	}
+	return out, err
+}
+
+func bound(x float64) float64 { return min(max(x, -unbounded), unbounded) }
+
+// work is the workload of a block, with the context that it needs.
+func (s *knobSource) work() bench.Test {
+	return bench.Test{Prompt: s.k.test.Prompt, Gen: s.k.test.Gen}
+}
+
+// Measure runs one block.
+func (s *knobSource) Measure(arms []kernel.Config, order []int) (search.Block, error) {
+	if s.t.now().Add(time.Duration(len(order)) * s.t.takes(s.work())).After(s.until) {
+		return search.Block{}, search.ErrBudget
+	}
+	b := search.Block{Costs: make([]float64, len(arms))}
+	for i := range b.Costs {
+		b.Costs[i] = math.NaN()
+	}
+	mark := s.t.Watch.Mark()
+	for _, i := range order {
+		sec, err := s.once(int(arms[i][s.k.name]))
+		if err != nil {
+			return b, err
+		}
+		b.Costs[i] = sec
+	}
+	s.layer++
+	b.Disturbed = s.t.Watch.Disturbed(mark)
+	return b, nil
+}
+
+func (s *knobSource) once(value int) (float64, error) {
+	if s.k.phase == phaseLoad {
+		return s.r.Pack(s.ctx, runner.Pack{Layer: s.layer % len(s.t.Target.Model.Spec.Layers), Rows: value})
+	}
+	return s.bench(value, nil)
+}
+
+// bench runs the workload with a value of the knob and returns the seconds of a token.
+func (s *knobSource) bench(value int, rec *wire.Receipt) (float64, error) {
+	k := s.t.knobs
+	k.RepackRows = s.t.Knobs.RepackRows // the runner was loaded with it
+	*s.k.field(&k) = value
+	if err := s.r.SetKnobs(s.ctx, k); err != nil {
+		return 0, err
+	}
+	got, err := s.r.Bench(s.ctx, runner.Bench{Test: s.k.test, Reps: 1}, rec)
+	if err != nil {
+		return 0, err
+	}
+	return 1 / got.Rates[0], nil
+}

@@ -1,0 +1,151 @@
+package session
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/tilewright/tilewright/engine/bench"
+	"github.com/tilewright/tilewright/engine/model"
+	"github.com/tilewright/tilewright/kernel"
+	"github.com/tilewright/tilewright/tuner/measure"
+)
+
+// judged is one phase in the confirmation. Phases are judged apart: each has its own evidence of what
+// the arms run there, its own floor, and blocks that only a disturbance of its own turns voids.
+type judged struct {
+	phase  string
+	metric measure.Metric
+	arms   []measure.Arm
+	judge  *measure.Judge
+	live   bool // asked for, and the arms differ in it
+	measure.Verdict
+}
+
+// confirmation is what the fresh processes said.
+type confirmation struct {
+	decode, prefill judged
+	planted         measure.Planted
+	carried         int // pairs that say something about the planted arms
+	sabotage        measure.Sabotage
+}
+
+func (c *confirmation) phases() []*judged { return []*judged{&c.decode, &c.prefill} }
+
+// of is the phase of a name.
+func (c *confirmation) of(phase string) *judged {
+	if phase == phaseDecode {
+		return &c.decode
+	}
+	return &c.prefill
+}
+
+// newJudged prepares a phase for the default and the composed arm.
+func (t *tune) newJudged(ctx context.Context, phase string, m measure.Metric, on bool) (judged, error) {
+	arms := []measure.Arm{
+		{Name: armDefault, Evidence: t.evidence(ctx, phase, nil, t.Knobs)},
+		{Name: armTuned, Evidence: t.evidence(ctx, phase, t.finalists(), t.knobs)},
+	}
+	g := judged{phase: phase, metric: m, arms: arms, live: on && !maps.Equal(arms[0].Evidence, arms[1].Evidence)}
+	return g, g.open(arms)
+}
+
+// open starts the comparison of arms, the planted ones included.
+func (g *judged) open(arms []measure.Arm) (err error) {
+	g.arms = arms
+	g.judge, err = measure.New(arms, []measure.Metric{g.metric}, measure.Options{Fresh: true})
+	return err
+}
+
+// evidence is what an arm runs in a phase of the confirmation's workload: the artifact digests of every
+// class at the tuning points that its passes reach, and the knobs that act on it.
+func (t *tune) evidence(ctx context.Context, phase string, over []kernel.Choice, k kernel.Knobs) map[string]string {
+	p := t.lab.plan.with(over, t.lab.plan.layouts)
+	out := actingKnobs(phase, k)
+	for _, m := range phasePoints(phase, k) {
+		for _, c := range t.classes {
+			l, err := p.Layout(ctx, c)
+			if err != nil || !covers(c, m) {
+				continue
+			}
+			prob := c.Problem(t.Target.Numerics.Weights, m, l)
+			if ch, err := p.Choice(ctx, prob); err == nil {
+				if a, err := p.Artifact(ctx, ch); err == nil {
+					out[prob.String()] = a.Digest()
+				}
+			}
+		}
+	}
+	return out
+}
+
+// covers reports whether a class runs at a tuning point: the head runs for one row.
+func covers(c model.Class, m int) bool { return c.Role != string(model.RoleHead) || m == 1 }
+
+// knobEvidence begins the names of evidence that is no artifact.
+const knobEvidence = "knob "
+
+// actingKnobs are the knobs that act on a phase. PanelMinM is not among them: it chooses kernels, and
+// they are evidence themselves. RepackRows acts on loading alone.
+func actingKnobs(phase string, k kernel.Knobs) map[string]string {
+	acts := map[string]any{"threads": k.ThreadsDecode, "spin": k.SpinMicros, "huge pages": k.HugePages, "kv": k.KV}
+	if phase == phasePrefill {
+		acts["threads"], acts["chunk"] = k.ThreadsPrefill, min(k.PrefillChunk, bench.PP512.Prompt)
+	}
+	out := map[string]string{}
+	for name, v := range acts {
+		out[knobEvidence+name] = fmt.Sprint(v)
+	}
+	return out
+}
+
+// phasePoints are the tuning points of the kernels that the phase's workload runs, as the engine
+// chooses them.
+func phasePoints(phase string, k kernel.Knobs) []int {
+	if phase == phaseDecode {
+		return []int{1}
+	}
+	var out []int
+	for left := bench.PP512.Prompt; left > 0; left -= k.PrefillChunk {
+		m := min(left, k.PrefillChunk)
+		p := kernel.MPoint(m)
+		last := kernel.MPoints[len(kernel.MPoints)-1]
+		switch {
+		case m > 1 && m >= k.PanelMinM:
+			p = last
+		case p == last:
+			p = kernel.MPoints[len(kernel.MPoints)-2]
+		}
+		if !slices.Contains(out, p) {
+			out = append(out, p)
+		}
+	}
+	return out
+}
+
+// artifacts lists the digests in an arm's evidence.
+func artifacts(a measure.Arm) []string {
+	var out []string
+	for _, name := range slices.Sorted(maps.Keys(a.Evidence)) {
+		d := a.Evidence[name]
+		if !strings.HasPrefix(name, knobEvidence) && name != "repeat" && !slices.Contains(out, d) {
+			out = append(out, d)
+		}
+	}
+	return out
+}
+
+// telling keeps of a receipt the calls of kernels that tell the arms of a phase apart.
+func (g *judged) telling(calls map[string]int64) map[string]int64 {
+	out := map[string]int64{}
+	for _, a := range g.arms {
+		for _, d := range artifacts(a) {
+			if calls[d] > 0 {
+				out[d] = calls[d]
+			}
+		}
+	}
+	return out
+}
