@@ -16,12 +16,15 @@ func linearDefaults(isa ISA, p kernel.Problem) []kernel.Config {
 		base[parPrefetch] = 2048
 		base[parHi] = int64(b2i(p.M == 1 && p.Format.Group >= 64))
 	default:
-		base[parPrefetch] = 1024
-		base[parOrder] = int64(b2i(p.M > 1))
+		base[parPrefetch] = 2048
+		base[parOrder] = int64(b2i(p.M > 1 || p.Arith == kernel.A16))
 	}
 	unroll := []int64{64, 32, 16, 8, 4, 2, 1}
-	if p.M == 1 {
+	switch {
+	case p.M == 1:
 		unroll = append([]int64{128}, unroll...)
+	case p.M > 8 && !isa.EVEX && p.Arith == kernel.A16:
+		unroll = unroll[2:] // four planes and six rows: a longer body leaves the cache of decoded instructions
 	}
 	var out []kernel.Config
 	for _, t := range defaultTiles(isa, p) {
@@ -47,6 +50,8 @@ func defaultTiles(isa ISA, p kernel.Problem) [][3]int64 {
 		}
 	}
 	switch {
+	case p.M == 1 && !isa.EVEX && p.Arith == kernel.A16:
+		tiles([3]int64{1, 1, 2})
 	case p.M == 1:
 		tiles([3]int64{1, 2, 2})
 	case p.M <= 8 && isa.EVEX:
