@@ -179,9 +179,7 @@ func keepQuiet(cpus []int, allowBusy bool) (*quiet, error) {
 	l, err := lock.Acquire()
 	q.lock = l
 	if err == nil {
-		rep := preflight.Guard(src, cpus, lim)
-		q.notes = append(q.notes, rep.Warnings...)
-		err = rep.Err()
+		err = preflight.Guard(src, cpus, lim).Err()
 	}
 	if err != nil && !allowBusy {
 		q.release()
@@ -206,11 +204,11 @@ func (q *quiet) release() {
 
 // pass runs f as a pass, which is void if something else used the cores meanwhile.
 func (q *quiet) pass(p int, f func() error) error {
-	q.watch.Begin()
+	begin := q.watch.Begin()
 	if err := f(); err != nil {
 		return err
 	}
-	b := q.watch.End()
+	b := q.watch.End(begin)
 	why := strings.Join(b.Reasons, "; ")
 	switch {
 	case !b.Disturbed:

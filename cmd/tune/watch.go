@@ -19,11 +19,7 @@ type watch struct {
 // newWatch guards the target cores and refuses a busy host, unless the user allows it.
 func newWatch(cpus []int, allowBusy bool) (*watch, error) {
 	src, lim := preflight.Live(), preflight.DefaultLimits()
-	rep := preflight.Guard(src, cpus, lim)
-	for _, w := range rep.Warnings {
-		slog.Warn(w)
-	}
-	if err := rep.Err(); err != nil {
+	if err := preflight.Guard(src, cpus, lim).Err(); err != nil {
 		if !allowBusy {
 			return nil, fmt.Errorf("%w: %v (--allow-busy labels the results instead)", cli.ErrRefused, err)
 		}
@@ -33,12 +29,13 @@ func newWatch(cpus []int, allowBusy bool) (*watch, error) {
 }
 
 // Mark begins a block.
-func (w *watch) Mark() any { w.w.Begin(); return nil }
+func (w *watch) Mark() any { return w.w.Begin() }
 
 // Disturbed ends it and says why it does not count. A user who allows a busy host gets labelled
 // results, not none.
-func (w *watch) Disturbed(any) string {
-	w.last = w.w.End()
+func (w *watch) Disturbed(mark any) string {
+	begin, _ := mark.(preflight.Mark)
+	w.last = w.w.End(begin)
 	if w.allowBusy {
 		return ""
 	}

@@ -2,6 +2,8 @@ package preflight
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"time"
 )
@@ -33,7 +35,6 @@ type CoreLoad struct {
 type Report struct {
 	Quiet     bool       `json:"quiet"`
 	Reasons   []string   `json:"reasons,omitempty"`
-	Warnings  []string   `json:"warnings,omitempty"` // do not forbid a measurement
 	Cores     []CoreLoad `json:"cores"`
 	Aggregate float64    `json:"aggregate"`
 	Steal     float64    `json:"steal"`
@@ -82,9 +83,6 @@ func Guard(s Source, cpus []int, lim Limits) Report {
 		r.Reasons = append(r.Reasons, fmt.Sprintf("the hypervisor takes %.1f%%", 100*r.Steal))
 	}
 	r.Reasons = append(r.Reasons, conditions(a, c, lim)...)
-	if c.power.OnBattery {
-		r.Warnings = append(r.Warnings, "on battery: clocks may be held down")
-	}
 	foreign, _ := between(a, c, s.Self)
 	r.Processes = busiest(foreign)
 	r.Quiet = len(r.Reasons) == 0
@@ -104,8 +102,13 @@ func conditions(a, b sample, lim Limits) []string {
 	if n := b.power.Throttles - a.power.Throttles; n > 0 {
 		out = append(out, fmt.Sprintf("the CPU throttled for heat %d times", n))
 	}
-	if !a.power.OnBattery && b.power.OnBattery {
-		out = append(out, "the machine went to battery")
+	if a.power.OnBattery || b.power.OnBattery {
+		out = append(out, "on battery: clocks may be held down")
+	}
+	for _, id := range slices.Sorted(maps.Keys(b.clocks)) {
+		if was, is := a.clocks[id], b.clocks[id]; was != is && was > 0 && is > 0 {
+			out = append(out, fmt.Sprintf("the clock limit of core %d went from %d to %d MHz", id, was/1000, is/1000))
+		}
 	}
 	if jump := b.wall.Sub(a.wall) - window; jump.Abs() > lim.Jump {
 		out = append(out, fmt.Sprintf("the wall clock jumped by %v: suspended or set", jump.Round(time.Millisecond)))

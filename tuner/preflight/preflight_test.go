@@ -31,6 +31,8 @@ func newMachine() *machine {
 	m.set("sys/fs/cgroup/cgroup.controllers", "cpu")
 	m.set("sys/fs/cgroup/cpu.stat", "nr_throttled 0")
 	m.set("proc/pressure/memory", "some avg10=0.00 avg60=0.00 avg300=0.00 total=0\nfull avg10=0.00 total=0")
+	m.clock(0, 3000000)
+	m.clock(1, 3000000)
 	m.sync()
 	return m
 }
@@ -75,6 +77,15 @@ func (m *machine) source() Source {
 	return Source{FS: m.fs, Mono: func() time.Duration { return m.mono }, Wall: func() time.Time { return m.wall }, Sleep: m.pass, Self: 100}
 }
 
+func (m *machine) battery() {
+	m.set("sys/class/power_supply/BAT0/type", "Battery")
+	m.set("sys/class/power_supply/BAT0/status", "Discharging")
+}
+
+func (m *machine) clock(core, khz int) {
+	m.set(fmt.Sprintf("sys/devices/system/cpu/cpu%d/cpufreq/scaling_max_freq", core), fmt.Sprint(khz))
+}
+
 func TestGuard(t *testing.T) {
 	windows := 0
 	for _, c := range []struct {
@@ -101,6 +112,8 @@ func TestGuard(t *testing.T) {
 		{"heat", false, "throttled for heat 2 times", func(m *machine, d time.Duration) {
 			m.set("sys/devices/system/cpu/cpu0/thermal_throttle/core_throttle_count", "2")
 		}},
+		{"battery", false, "on battery", func(m *machine, d time.Duration) { m.battery() }},
+		{"clock limit", false, "core 1 went from 3000 to 1800 MHz", func(m *machine, d time.Duration) { m.clock(1, 1800000) }},
 		{"clock", false, "wall clock jumped by 2s", func(m *machine, d time.Duration) { m.wall = m.wall.Add(time.Second) }},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -126,12 +139,35 @@ func TestGuardLooksAtTargetCoresOnly(t *testing.T) {
 	}
 }
 
-func TestBatteryWarns(t *testing.T) {
+// Blocks may lie within each other: each has its own beginning.
+func TestNestedBlocks(t *testing.T) {
 	m := newMachine()
-	m.set("sys/class/power_supply/BAT0/type", "Battery")
-	m.set("sys/class/power_supply/BAT0/status", "Discharging")
-	if r := Guard(m.source(), []int{0, 1}, DefaultLimits()); !r.Quiet || len(r.Warnings) != 1 {
-		t.Errorf("%+v", r)
+	w := NewWatch(m.source(), []int{0, 1}, DefaultLimits())
+	outer := w.Begin()
+	m.onSleep = func(d time.Duration) { m.run(200, 0, d) }
+	m.pass(time.Second)
+	m.onSleep = nil
+	inner := w.Begin()
+	m.pass(time.Second)
+	if in, out := w.End(inner), w.End(outer); in.Disturbed || !out.Disturbed || out.Duration != 2*time.Second {
+		t.Errorf("inner %+v, outer %+v", in, out)
+	}
+}
+
+func TestThreads(t *testing.T) {
+	m := newMachine()
+	set := func(tid, ns int) { m.set(fmt.Sprintf("proc/7/task/%d/schedstat", tid), fmt.Sprintf("%d 5 3", ns)) }
+	set(7, 1000)
+	set(8, 500)
+	before := ThreadTimes(m.fs, 7)
+	set(7, 2000)
+	set(8, 1400)
+	set(9, 100) // born since: too little to count
+	if n := Workers(before, ThreadTimes(m.fs, 7)); n != 2 {
+		t.Errorf("%d threads worked, want 2", n)
+	}
+	if n := Workers(nil, ThreadTimes(m.fs, 8)); n != 0 {
+		t.Errorf("%d threads of no process", n)
 	}
 }
 
@@ -157,9 +193,14 @@ func TestWatch(t *testing.T) {
 		{"throttled", "throttled this process in 1 periods", func(m *machine, d time.Duration) {
 			m.set("sys/fs/cgroup/cpu.stat", "nr_throttled 1")
 		}},
-		{"battery", "went to battery", func(m *machine, d time.Duration) {
-			m.set("sys/class/power_supply/BAT0/type", "Battery")
-			m.set("sys/class/power_supply/BAT0/status", "Discharging")
+		{"battery", "on battery", func(m *machine, d time.Duration) { m.battery() }},
+		{"heat", "throttled for heat 3 times", func(m *machine, d time.Duration) {
+			m.set("sys/devices/system/cpu/cpu1/thermal_throttle/core_throttle_count", "3")
+		}},
+		{"clock limit", "core 0 went from 3000 to 2200 MHz", func(m *machine, d time.Duration) { m.clock(0, 2200000) }},
+		{"wall clock", "wall clock jumped by 1s", func(m *machine, d time.Duration) { m.wall = m.wall.Add(time.Second) }},
+		{"memory", "stalled for memory 25%", func(m *machine, d time.Duration) {
+			m.set("proc/pressure/memory", fmt.Sprintf("some avg10=9 total=%d", (m.mono/4).Microseconds()))
 		}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -167,10 +208,10 @@ func TestWatch(t *testing.T) {
 			m.proc[101].used = 5 * time.Second // before the block
 			m.sync()
 			w := NewWatch(m.source(), []int{0, 1}, DefaultLimits())
-			w.Begin()
+			begin := w.Begin()
 			m.onSleep = func(d time.Duration) { c.play(m, d) }
 			m.pass(2 * time.Second)
-			b := w.End()
+			b := w.End(begin)
 			if b.Disturbed != (c.want != "") || !strings.Contains(strings.Join(b.Reasons, ";"), c.want) {
 				t.Errorf("%+v, want %q", b, c.want)
 			}
@@ -182,10 +223,10 @@ func TestWatch(t *testing.T) {
 func TestShortBlocksAreNotCondemnedByRounding(t *testing.T) {
 	m := newMachine()
 	w := NewWatch(m.source(), []int{0, 1}, DefaultLimits())
-	w.Begin()
+	begin := w.Begin()
 	m.busy[0] += 3 * tick
 	m.pass(50 * time.Millisecond)
-	if b := w.End(); b.Disturbed {
+	if b := w.End(begin); b.Disturbed {
 		t.Errorf("%+v", b)
 	}
 }
@@ -198,8 +239,7 @@ func TestLive(t *testing.T) {
 		t.Errorf("%+v", r)
 	}
 	w := NewWatch(s, []int{0}, DefaultLimits())
-	w.Begin()
-	if b := w.End(); b.Duration <= 0 {
+	if b := w.End(w.Begin()); b.Duration <= 0 {
 		t.Errorf("%+v", b)
 	}
 }

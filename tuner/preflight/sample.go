@@ -61,6 +61,7 @@ type sample struct {
 	throttled int64         // periods in which the control group was throttled
 	memory    time.Duration // some task stalled for memory, total
 	power     host.Power
+	clocks    map[int]int64 // kHz that each target core may run at, 0 where the kernel does not say
 }
 
 func (s Source) take(cpus []int) sample {
@@ -73,6 +74,11 @@ func (s Source) take(cpus []int) sample {
 		logical[i].ID = id
 	}
 	out.power = host.ReadPower(s.FS, logical)
+	out.clocks = map[int]int64{}
+	for _, id := range cpus {
+		khz := strings.TrimSpace(s.read("sys/devices/system/cpu/cpu" + strconv.Itoa(id) + "/cpufreq/scaling_max_freq"))
+		out.clocks[id], _ = strconv.ParseInt(khz, 10, 64)
+	}
 	return out
 }
 

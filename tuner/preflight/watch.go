@@ -5,13 +5,15 @@ import (
 	"time"
 )
 
-// Watch judges blocks of measurements: Begin before, End after.
+// Watch judges blocks of measurements: Begin before, End after. Blocks may lie within each other.
 type Watch struct {
-	s     Source
-	cpus  []int
-	lim   Limits
-	begin sample
+	s    Source
+	cpus []int
+	lim  Limits
 }
+
+// Mark is the start of a block.
+type Mark struct{ begin sample }
 
 // NewWatch watches the target cores.
 func NewWatch(s Source, cpus []int, lim Limits) *Watch {
@@ -30,11 +32,11 @@ type Block struct {
 }
 
 // Begin marks the start of a block.
-func (w *Watch) Begin() { w.begin = w.s.take(w.cpus) }
+func (w *Watch) Begin() Mark { return Mark{w.s.take(w.cpus)} }
 
 // End judges the block since Begin.
-func (w *Watch) End() Block {
-	a, b := w.begin, w.s.take(w.cpus)
+func (w *Watch) End(m Mark) Block {
+	a, b := m.begin, w.s.take(w.cpus)
 	blk := Block{Duration: b.mono - a.mono}
 	capacity := time.Duration(len(w.cpus)) * blk.Duration
 	// Time is counted in ticks, of the cores and of the own processes alike: below a few of them a
