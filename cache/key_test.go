@@ -24,7 +24,7 @@ func testDecisionKey() DecisionKey {
 		Weights: "w4a8", Phase: "decode+prefill", Context: 4096, CPUs: 2, Objective: "decode,prefill",
 		Pinned: map[string]string{"TILEWRIGHT_THREADS": "2"}, Host: testHost(),
 		Spaces:  map[string]string{"avx2/linear": "1"},
-		Sources: Sources{Engine: "aa", Backends: map[string]string{"avx2": "bb"}}, Protocol: Protocol,
+		Sources: Sources{Engine: "aa", Backends: map[string]string{"avx2": "bb"}}, Protocol: 1,
 	}
 }
 
@@ -32,7 +32,7 @@ func testRuleKey() RuleKey {
 	return RuleKey{
 		Schema: Schema, Weights: "w4a8", Arith: kernel.A8, Format: kernel.Asym(32), CPUs: 2,
 		Pinned: map[string]string{}, Host: testHost(), Spaces: map[string]string{"avx2/linear": "1"},
-		Sources: Sources{Engine: "aa", Backends: map[string]string{"avx2": "bb"}}, Protocol: Protocol,
+		Sources: Sources{Engine: "aa", Backends: map[string]string{"avx2": "bb"}}, Protocol: 1,
 	}
 }
 
