@@ -15,7 +15,7 @@ import (
 
 // Each phase has a noise floor of its own, measured as the confirmation measures: runs of the same arm
 // take turns, ABBA, and a pair is the ratio of their medians. Decode takes turns of a few steps at a
-// real context; prefill has single passes, as long as its share of the time allows.
+// real context; prefill passes of as many tokens as its share of the time allows.
 const (
 	floorPairs   = 16   // at most
 	floorMin     = 6    // pairs
@@ -110,15 +110,22 @@ func (t *tune) decodePair() (aa, bool) {
 	return aa{}, false
 }
 
-// prefillPair is two passes, of as many tokens as the share of the time allows.
+// prefillPair is as many passes as the share of the time allows: three of each run, whose median no
+// single disturbance moves, rather than fewer longer ones.
 func (t *tune) prefillPair() (aa, bool) {
 	const step = 16
-	tokens := func(share float64) int {
-		return int(share*t.left().Seconds()*t.ppRate/(2*floorMin)) / step * step
+	tokens := func(share float64, turns int) int { // of a pass
+		return int(share*t.left().Seconds()*t.ppRate/float64(2*floorMin*turns)) / step * step
 	}
-	n := min(max(tokens(shareFloor), step), bench.PP512.Prompt)
-	p := aa{test: bench.Test{Prompt: n}, turns: 1, takes: t.takes(bench.Test{Prompt: 2 * n})}
-	return p, n <= tokens(floorMost)
+	pair := func(n, turns int) aa {
+		return aa{test: bench.Test{Prompt: n}, turns: turns, takes: t.takes(bench.Test{Prompt: 2 * turns * n})}
+	}
+	for turns := 3; turns > 0; turns-- {
+		if n := tokens(shareFloor, turns); n >= step<<(turns-1) {
+			return pair(min(n, bench.PP512.Prompt/2), turns), true
+		}
+	}
+	return pair(step, 1), step <= tokens(floorMost, 1)
 }
 
 // phaseFloor runs pairs until the share of the time is spent, at least floorMin. A pair that something
