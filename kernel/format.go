@@ -2,14 +2,18 @@ package kernel
 
 import "fmt"
 
-// Super names a two-level scale of a K-quant.
+// Super names a two-level scale of a K-quant: the scale and the offset of a group are products of an
+// 8-bit number of the group and a 16-bit float of SuperGroup weights.
 type Super string
 
 const (
 	SuperNone Super = ""
-	SuperQ4K  Super = "q4_k" // 8-bit sub-scales and sub-minima under f16 d and dmin per 256
-	SuperQ6K  Super = "q6_k" // 8-bit signed sub-scales under f16 d per 256
+	SuperQ4K  Super = "q4_k" // unsigned sub-scales under d and, for offsets, under -dmin
+	SuperQ6K  Super = "q6_k" // signed sub-scales under d, no offsets
 )
+
+// SuperGroup is the number of weights under one super-scale.
+const SuperGroup = 256
 
 // ScaleType is the type of stored scales and offsets.
 type ScaleType string
@@ -20,7 +24,8 @@ const (
 )
 
 // Format says how weights are coded: w = s*(q - Bias) + m with q unsigned of Bits bits, one scale s
-// (and, if Offset, one m) per Group consecutive k of an output channel.
+// (and, if Offset, one m) per Group consecutive k of an output channel. With a super-scale s and m are
+// products, exact in float32 (ScaleSet).
 //
 // Bits 16 and 32 are plain floats (Scale names the 16-bit type): no group, no scales, F32 arithmetic.
 type Format struct {
@@ -37,6 +42,11 @@ var (
 	FormatQ4_0 = Format{Bits: 4, Group: 32, Bias: 8, Scale: ScaleF16}
 	FormatQ4_1 = Format{Bits: 4, Group: 32, Offset: true, Scale: ScaleF16}
 	FormatQ8_0 = Format{Bits: 8, Group: 32, Bias: 128, Scale: ScaleF16}
+	FormatQ2_K = Format{Bits: 4, Group: 16, Offset: true, Super: SuperQ4K, Scale: ScaleF16} // codes up to 3
+	FormatQ3_K = Format{Bits: 4, Group: 16, Bias: 8, Super: SuperQ6K, Scale: ScaleF16}      // codes 4 to 11
+	FormatQ4_K = Format{Bits: 4, Group: 32, Offset: true, Super: SuperQ4K, Scale: ScaleF16}
+	FormatQ5_K = Format{Bits: 6, Group: 32, Offset: true, Super: SuperQ4K, Scale: ScaleF16} // codes up to 31
+	FormatQ6_K = Format{Bits: 6, Group: 16, Bias: 32, Super: SuperQ6K, Scale: ScaleF16}
 	FormatF16  = Format{Bits: 16, Scale: ScaleF16}
 	FormatBF16 = Format{Bits: 16, Scale: ScaleBF16}
 	FormatF32  = Format{Bits: 32}
@@ -84,10 +94,11 @@ func (f Format) Validate() error {
 	default:
 		return bad("bias must be 0, 8, 32 or 128")
 	}
-	switch f.Super {
-	case SuperNone, SuperQ4K, SuperQ6K:
-	default:
+	switch {
+	case f.Super != SuperNone && f.Super != SuperQ4K && f.Super != SuperQ6K:
 		return bad("unknown super-scale")
+	case f.Super != SuperNone && f.Offset != (f.Super == SuperQ4K):
+		return bad("q4_k super-scales have offsets, q6_k ones have none")
 	}
 	if f.Scale != ScaleF16 && f.Scale != ScaleBF16 {
 		return bad("scale type must be f16 or bf16")
@@ -119,32 +130,106 @@ func (f Format) String() string {
 	return s
 }
 
+// Unit is what K must be a multiple of: whole groups and super-groups, or whole dwords of floats.
+func (f Format) Unit() int {
+	switch {
+	case f.IsFloat():
+		return 32 / f.Bits
+	case f.Super != SuperNone:
+		return SuperGroup
+	}
+	return f.Group
+}
+
 // BitsPerWeight is the storage of one weight, scales included.
 func (f Format) BitsPerWeight() float64 {
 	if f.IsFloat() {
 		return float64(f.Bits)
 	}
-	return float64(f.Bits) + 8*float64(f.scaleRowBytes())/float64(f.Group) + f.superBits()
+	return float64(f.Bits) + 8*float64(f.scaleBytes(f.Unit()))/float64(f.Unit())
 }
 
-// scaleRowBytes is the bytes of scales and offsets of one channel and group.
-func (f Format) scaleRowBytes() int {
-	per := 2
+// ScaleGroup is the number of weights under one 16-bit scale.
+func (f Format) ScaleGroup() int {
 	if f.Super != SuperNone {
-		per = 1
+		return SuperGroup
+	}
+	return f.Group
+}
+
+// scaleBytes is the bytes of scales and offsets of k weights of one channel.
+func (f Format) scaleBytes(k int) int {
+	n := 2 * (k / f.ScaleGroup())
+	if f.Super != SuperNone {
+		n += k / f.Group
 	}
 	if f.Offset {
-		per *= 2
+		n *= 2
 	}
-	return per
+	return n
 }
 
-func (f Format) superBits() float64 {
-	switch f.Super {
-	case SuperQ4K:
-		return 32.0 / 256
-	case SuperQ6K:
-		return 16.0 / 256
+// ScaleSet is the scales of some rows in plain form, row by row. Scales and Offsets (if the format
+// has an offset) hold one 16-bit float for each ScaleGroup weights. A format with super-scales also
+// has Subs and SubOffsets, one for each Group: the scale of a group is Scales*Subs, its offset
+// Offsets*SubOffsets. Subs are int8 for SuperQ6K, else both are uint8.
+type ScaleSet struct {
+	Scales, Offsets  []uint16
+	Subs, SubOffsets []uint8
+}
+
+// NewScaleSet allocates the scales of whole rows of so many weights.
+func (f Format) NewScaleSet(weights int) ScaleSet {
+	var s ScaleSet
+	if f.IsFloat() {
+		return s
 	}
-	return 0
+	s.Scales = make([]uint16, weights/f.ScaleGroup())
+	if f.Offset {
+		s.Offsets = make([]uint16, len(s.Scales))
+	}
+	if f.Super != SuperNone {
+		s.Subs = make([]uint8, weights/f.Group)
+		if f.Offset {
+			s.SubOffsets = make([]uint8, len(s.Subs))
+		}
+	}
+	return s
+}
+
+// Slice is the scales of weights lo to hi-1 of a set of format f: whole super-groups.
+func (s ScaleSet) Slice(f Format, lo, hi int) ScaleSet {
+	if s.Scales != nil {
+		s.Scales = s.Scales[lo/f.ScaleGroup() : hi/f.ScaleGroup()]
+	}
+	if s.Offsets != nil {
+		s.Offsets = s.Offsets[lo/f.ScaleGroup() : hi/f.ScaleGroup()]
+	}
+	if s.Subs != nil {
+		s.Subs = s.Subs[lo/f.Group : hi/f.Group]
+	}
+	if s.SubOffsets != nil {
+		s.SubOffsets = s.SubOffsets[lo/f.Group : hi/f.Group]
+	}
+	return s
+}
+
+// Copy copies src, a set of the same size.
+func (s ScaleSet) Copy(src ScaleSet) {
+	copy(s.Scales, src.Scales)
+	copy(s.Offsets, src.Offsets)
+	copy(s.Subs, src.Subs)
+	copy(s.SubOffsets, src.SubOffsets)
+}
+
+// Fits reports whether the set has as many entries as so many weights of format f.
+func (s ScaleSet) Fits(f Format, weights int) bool {
+	n, sub, off, subOff := weights/f.ScaleGroup(), 0, 0, 0
+	if f.Super != SuperNone {
+		sub = weights / f.Group
+	}
+	if f.Offset {
+		off, subOff = n, sub
+	}
+	return len(s.Scales) == n && len(s.Offsets) == off && len(s.Subs) == sub && len(s.SubOffsets) == subOff
 }

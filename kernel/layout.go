@@ -16,10 +16,16 @@ const LayoutVersion = 1
 //
 //	[K*Bits/32][Cols][Lanes] dwords.
 //
-// Scales lie in a second array, panel by panel, [K/Group][NR] of 16 bits; a format with offsets has
-// [K/Group][scales NR, offsets NR]. Padded channels have code Bias, scale 0, offset 0.
+// Codes of 6 bits come 16 k at a time in three steps: two of low nibbles, as 4-bit codes are (k0-7,
+// k8-15), and one of upper bits: bits 2i and 2i+1 of byte j belong to k = 4i+j.
 //
-// Formats of 6 bits and with super-scales are described where they are implemented (Sub).
+// Scales lie in a second array, panel by panel, [K/Group][NR] of 16 bits; a format with offsets has
+// [K/Group][scales NR, offsets NR]. With super-scales a panel has, for each 256 k, the 16-bit values
+// in the same form and then those of 8 bits:
+//
+//	[K/256]{[scales NR, offsets NR] of 16 bits, [256/Group][sub-scales NR, sub-offsets NR] bytes}.
+//
+// Padded channels have code Bias, scale 0, offset 0.
 type Layout struct {
 	Lanes int `json:"lanes" key:"hard"` // channels of one run: 16 on amd64, 4 on arm64
 	Cols  int `json:"cols" key:"hard"`  // runs interleaved in a panel
@@ -44,7 +50,7 @@ func (l Layout) PaddedN(n int) int { return (n + l.NR() - 1) / l.NR() * l.NR() }
 // Panels is the number of panels of n channels.
 func (l Layout) Panels(n int) int { return l.PaddedN(n) / l.NR() }
 
-// PanelBytes is the size of the codes of one panel. K must be a multiple of 32/Bits (and of Group).
+// PanelBytes is the size of the codes of one panel. K must be a multiple of the format's Unit.
 func (l Layout) PanelBytes(f Format, k int) int { return k * f.Bits / 8 * l.NR() }
 
 // ScaleBytes is the size of the scales and offsets of one panel, 0 for float formats.
@@ -52,7 +58,7 @@ func (l Layout) ScaleBytes(f Format, k int) int {
 	if f.IsFloat() {
 		return 0
 	}
-	return k / f.Group * l.NR() * f.scaleRowBytes()
+	return l.NR() * f.scaleBytes(k)
 }
 
 // TensorBytes is what an N x K tensor occupies: codes plus scales of all panels.
@@ -61,21 +67,42 @@ func (l Layout) TensorBytes(f Format, n, k int) int {
 }
 
 // CodeAt locates the code of channel c (within its panel) and position k: byte offset in the panel
-// and bit shift within that byte. Codes of 8, 16 and 32 bits have shift 0.
+// and bit shift within that byte. Codes of 8, 16 and 32 bits have shift 0. Of a 6-bit code these are
+// the lower four bits; UpperAt locates the others.
 func (l Layout) CodeAt(f Format, c, k int) (off int, shift uint) {
-	per := 32 / f.Bits
-	run, in := k/per, k%per
-	dword := (run*l.Cols+c/l.Lanes)*l.Lanes + c%l.Lanes
 	switch f.Bits {
 	case 4:
-		return dword*4 + in%4, uint(in / 4 * 4)
-	default:
-		return dword*4 + in*f.Bits/8, 0
+		return l.dword(k/8, c) + k%4, uint(k / 4 % 2 * 4)
+	case 6:
+		return l.dword(k/16*3+k/8%2, c) + k%4, uint(k / 4 % 2 * 4)
 	}
+	per := 32 / f.Bits
+	return l.dword(k/per, c) + k%per*f.Bits/8, 0
 }
 
-// ScaleAt locates the scale of channel c and group g in a panel's scale array, in bytes; the offset
-// (if the format has one) lies NR*2 bytes after it.
+// UpperAt locates the upper two bits of a 6-bit code.
+func (l Layout) UpperAt(c, k int) (off int, shift uint) {
+	return l.dword(k/16*3+2, c) + k%4, uint(k / 4 % 4 * 2)
+}
+
+// dword is the byte offset of the dword of channel c in a step.
+func (l Layout) dword(step, c int) int {
+	return ((step*l.Cols+c/l.Lanes)*l.Lanes + c%l.Lanes) * 4
+}
+
+// ScaleAt locates the 16-bit scale of channel c and group g in a panel's scale array, in bytes; the
+// offset (if the format has one) lies NR*2 bytes after it.
 func (l Layout) ScaleAt(f Format, c, g int) int {
-	return g*l.NR()*f.scaleRowBytes() + 2*c
+	at := g * f.Group / f.ScaleGroup() // which of the 16-bit scales
+	return at*l.NR()*f.scaleBytes(f.ScaleGroup()) + 2*c
+}
+
+// SubAt locates the 8-bit sub-scale of channel c and group g of a format with super-scales; the
+// sub-offset (if the format has offsets) lies NR bytes after it.
+func (l Layout) SubAt(f Format, c, g int) int {
+	per := 1
+	if f.Offset {
+		per = 2
+	}
+	return l.ScaleAt(f, 0, g) + l.NR()*per*(2+g%(SuperGroup/f.Group)) + c
 }

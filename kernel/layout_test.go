@@ -11,6 +11,8 @@ var formats = []kernel.Format{
 	kernel.FormatQ4_0, kernel.FormatQ4_1, kernel.FormatQ8_0, kernel.FormatF16, kernel.FormatBF16, kernel.FormatF32,
 	kernel.Asym(16), kernel.Asym(64), kernel.Asym(128),
 	{Bits: 8, Group: 64, Bias: 128, Offset: true, Scale: kernel.ScaleBF16},
+	{Bits: 6, Group: 32, Bias: 32, Scale: kernel.ScaleF16},
+	kernel.FormatQ2_K, kernel.FormatQ3_K, kernel.FormatQ4_K, kernel.FormatQ5_K, kernel.FormatQ6_K,
 }
 
 var anyLayout = rapid.Custom(func(t *rapid.T) kernel.Layout {
@@ -24,18 +26,26 @@ func TestCodeAtIsABijection(t *testing.T) {
 		f, l := rapid.SampledFrom(formats).Draw(t, "format"), anyLayout.Draw(t, "layout")
 		k := 128 * rapid.IntRange(1, 2).Draw(t, "k/128")
 		seen := make([]uint8, l.PanelBytes(f, k))
+		take := func(c, i, off int, mask uint8) {
+			if off >= len(seen) || seen[off]&mask != 0 {
+				t.Fatalf("channel %d, position %d: byte %d, bits %#x are outside or taken", c, i, off, mask)
+			}
+			seen[off] |= mask
+		}
 		for c := range l.NR() {
 			for i := range k {
 				off, shift := l.CodeAt(f, c, i)
-				width, mask := (f.Bits+7)/8, uint8(0xff)
-				if f.Bits == 4 {
-					mask = 0xf << shift
-				}
-				for b := range width {
-					if off+b >= len(seen) || seen[off+b]&mask != 0 {
-						t.Fatalf("channel %d, position %d: byte %d, shift %d is outside or taken", c, i, off+b, shift)
+				switch f.Bits {
+				case 4:
+					take(c, i, off, 0xf<<shift)
+				case 6:
+					take(c, i, off, 0xf<<shift)
+					off, shift = l.UpperAt(c, i)
+					take(c, i, off, 3<<shift)
+				default:
+					for b := range f.Bits / 8 {
+						take(c, i, off+b, 0xff)
 					}
-					seen[off+b] |= mask
 				}
 			}
 		}
@@ -50,25 +60,35 @@ func TestCodeAtIsABijection(t *testing.T) {
 func TestScaleAtIsABijection(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		f, l := rapid.SampledFrom(formats).Draw(t, "format"), anyLayout.Draw(t, "layout")
-		const k = 256
-		seen := make([]bool, l.ScaleBytes(f, k)/2)
-		take := func(off int) {
-			if off%2 != 0 || off/2 >= len(seen) || seen[off/2] {
-				t.Fatalf("scale at byte %d of %d is outside or taken", off, 2*len(seen))
+		const k = 512
+		seen := make([]bool, l.ScaleBytes(f, k))
+		take := func(off, n int) {
+			for i := range n {
+				if off%n != 0 || off+i >= len(seen) || seen[off+i] {
+					t.Fatalf("scale at byte %d of %d is outside or taken", off, len(seen))
+				}
+				seen[off+i] = true
 			}
-			seen[off/2] = true
 		}
 		for c := range l.NR() {
 			for g := 0; !f.IsFloat() && g < k/f.Group; g++ {
-				take(l.ScaleAt(f, c, g))
-				if f.Offset {
-					take(l.ScaleAt(f, c, g) + 2*l.NR())
+				if g*f.Group%f.ScaleGroup() == 0 {
+					take(l.ScaleAt(f, c, g), 2)
+					if f.Offset {
+						take(l.ScaleAt(f, c, g)+2*l.NR(), 2)
+					}
+				}
+				if f.Super != kernel.SuperNone {
+					take(l.SubAt(f, c, g), 1)
+					if f.Offset {
+						take(l.SubAt(f, c, g)+l.NR(), 1)
+					}
 				}
 			}
 		}
 		for i, ok := range seen {
 			if !ok {
-				t.Fatalf("bytes %d and %d belong to no scale", 2*i, 2*i+1)
+				t.Fatalf("byte %d belongs to no scale", i)
 			}
 		}
 	})
@@ -90,12 +110,24 @@ func TestNibbleOrder(t *testing.T) {
 		{kernel.FormatQ4_0, 5, 0, 20, 0},
 		{kernel.FormatQ4_0, 16, 0, 64, 0},
 		{kernel.FormatQ4_0, 17, 9, 128 + 68 + 1, 0},
+		{kernel.FormatQ6_K, 5, 3, 20 + 3, 0},
+		{kernel.FormatQ6_K, 5, 14, 128 + 20 + 2, 4},
+		{kernel.FormatQ6_K, 0, 16, 384, 0},
 		{kernel.FormatQ8_0, 1, 6, 128 + 4 + 2, 0},
 		{kernel.FormatF16, 2, 3, 128 + 8 + 2, 0},
 		{kernel.FormatF32, 3, 2, 256 + 12, 0},
 	} {
 		if off, shift := l.CodeAt(c.f, c.channel, c.k); off != c.off || shift != c.shift {
 			t.Errorf("%s, channel %d, k %d: byte %d, shift %d, want %d, %d", c.f, c.channel, c.k, off, shift, c.off, c.shift)
+		}
+	}
+}
+
+func TestUpperBits(t *testing.T) {
+	l := kernel.Layout{Lanes: 16, Cols: 2}
+	for _, c := range [][4]int{{0, 0, 256, 0}, {0, 3, 256 + 3, 0}, {3, 4, 256 + 12, 2}, {17, 13, 256 + 68 + 1, 6}, {0, 16, 640, 0}} {
+		if off, shift := l.UpperAt(c[0], c[1]); off != c[2] || int(shift) != c[3] {
+			t.Errorf("channel %d, k %d: byte %d, shift %d, want %d, %d", c[0], c[1], off, shift, c[2], c[3])
 		}
 	}
 }

@@ -72,8 +72,8 @@ func Supports(p kernel.Problem) error {
 			return no("dim %d, %d rows, element %q", p.Dim, p.M, p.Elem)
 		}
 	case kernel.OpPack:
-		if p.Format.Bits != 4 && p.Format.Bits != 8 {
-			return no("codes are packed in 4 or 8 bits")
+		if p.Format.IsFloat() {
+			return no("codes are packed, floats are not")
 		}
 		return p.Layout.Validate(p.Format)
 	case kernel.OpScale, kernel.OpStream, kernel.OpPeak:

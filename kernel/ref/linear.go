@@ -16,17 +16,20 @@ const MaxMR = 16
 // dot product; lower lanes can only borrow one from it, which rounding while shifting undoes.
 type linearKernel struct {
 	f      kernel.Format
+	layout kernel.Layout
 	arith  kernel.Arith
 	k      int
 	mr, nr int
 	groups int  // per row; 0 for float weights
 	quads  bool // four lanes to a word, else two
-	words  int  // activation words of a pair of weight dwords and one row
+	span   int  // k of a unit of weights: two dwords, or three of 6-bit codes
+	dwords int  // dwords of a unit
+	words  int  // activation words of a unit and one row
 	dots   func(dot *[MaxMR]int64, w []uint32, acts []uint64, nr, mr int)
 }
 
 func linear(p kernel.Problem, mr int) kernel.Func {
-	l := linearKernel{f: p.Format, arith: p.Arith, k: p.K, mr: mr, nr: p.Layout.NR()}
+	l := linearKernel{f: p.Format, arith: p.Arith, k: p.K, mr: mr, nr: p.Layout.NR(), layout: p.Layout, span: 16, dwords: 2}
 	if !p.Format.IsFloat() {
 		l.groups = p.K / p.Format.Group
 	}
@@ -36,8 +39,10 @@ func linear(p kernel.Problem, mr int) kernel.Func {
 		l.words, l.dots = 4, dotQuads
 	case p.Format.Bits == 4:
 		l.words, l.dots = 8, dotPairs4
+	case p.Format.Bits == 6:
+		l.words, l.dwords, l.dots = 8, 3, dotPairs6
 	default:
-		l.words, l.dots = 4, dotPairs8
+		l.words, l.span, l.dots = 4, 8, dotPairs8
 	}
 	pb, sb := p.Layout.PanelBytes(p.Format, p.K), p.Layout.ScaleBytes(p.Format, p.K)
 	run := l.integers
@@ -60,7 +65,7 @@ func (l *linearKernel) integers(a *kernel.LinearArgs, panels, pb, sb int) {
 	out := make([][]float32, l.mr)
 	for p := range panels {
 		w := view[uint32](unsafe.Add(a.W, p*pb), pb/4)
-		s := view[uint16](unsafe.Add(a.S, p*sb), sb/2)
+		s := view[byte](unsafe.Add(a.S, p*sb), sb)
 		for r := range out {
 			out[r] = view[float32](unsafe.Add(a.Out, r*int(a.LDC)+p*l.nr*4), l.nr)
 			clear(out[r])
@@ -72,23 +77,15 @@ func (l *linearKernel) integers(a *kernel.LinearArgs, panels, pb, sb int) {
 }
 
 // group adds the part of group g to out[row][channel].
-func (l *linearKernel) group(out [][]float32, g int, w []uint32, s []uint16, acts []uint64, as []float32, sums []int32) {
-	pairs := l.f.Group * l.f.Bits / 64
-	w = w[g*2*pairs*l.nr:][:2*pairs*l.nr]
-	acts = acts[g*pairs*l.mr*l.words:][:pairs*l.mr*l.words]
-	per := l.nr
-	if l.f.Offset {
-		per *= 2
-	}
-	s = s[g*per:][:per]
-	f, bias, mr, nr, dots := l.f, int64(l.f.Bias), l.mr, l.nr, l.dots
+func (l *linearKernel) group(out [][]float32, g int, w []uint32, scales []byte, acts []uint64, as []float32, sums []int32) {
+	units := l.f.Group / l.span
+	w = w[g*units*l.dwords*l.nr:][:units*l.dwords*l.nr]
+	acts = acts[g*units*l.mr*l.words:][:units*l.mr*l.words]
+	bias, mr, nr, dots := int64(l.f.Bias), l.mr, l.nr, l.dots
 	for c := range nr {
 		var dot [MaxMR]int64
 		dots(&dot, w[c:], acts, nr, mr)
-		scale, offset := ScaleToF32(f.Scale, s[c]), float32(0)
-		if f.Offset {
-			offset = ScaleToF32(f.Scale, s[nr+c])
-		}
+		scale, offset := scaleOf(l.layout, l.f, scales, c, g)
 		for r, o := range out {
 			sum := int64(sums[r])
 			o[c] += as[r] * (scale*float32(dot[r]-bias*sum) + offset*float32(sum))
@@ -128,6 +125,25 @@ func dotPairs4(dot *[MaxMR]int64, w []uint32, acts []uint64, nr, mr int) {
 	}
 }
 
+// dotPairs6: 6-bit codes, two lanes of 32 bits, eight words of two.
+func dotPairs6(dot *[MaxMR]int64, w []uint32, acts []uint64, nr, mr int) {
+	const low, high = 0x0000000f0000000f, 0x0000000300000003
+	for i := 0; i+2*nr < len(w); i += 3 * nr {
+		x, h := uint64(w[i])|uint64(w[i+nr])<<32, uint64(w[i+2*nr])
+		h |= h >> 4 << 32
+		var q [8]uint64
+		for j := range q { // nibble j is position j/2, plus 4 if it is a high one
+			q[j] = x>>(4*j)&low | h>>(j/2*8+j%2*2)&high<<4
+		}
+		for r := range dot[:mr] {
+			a := acts[8*r : 8*r+8 : 8*r+8]
+			sum := q[0]*a[0] + q[1]*a[1] + q[2]*a[2] + q[3]*a[3] + q[4]*a[4] + q[5]*a[5] + q[6]*a[6] + q[7]*a[7]
+			dot[r] += int64(sum+1<<31) >> 32
+		}
+		acts = acts[8*mr:]
+	}
+}
+
 // dotPairs8: 8-bit codes, two lanes of 32 bits, four words of two.
 func dotPairs8(dot *[MaxMR]int64, w []uint32, acts []uint64, nr, mr int) {
 	const mask = 0x000000ff000000ff
@@ -158,7 +174,7 @@ func sized[T any](s *[]T, n int) []T {
 
 // spread turns the packed activations of the block into words: [pair of dwords][MR][words].
 func (l *linearKernel) spread(scratch *[]uint64, block unsafe.Pointer) []uint64 {
-	span := 64 / l.f.Bits // k of a pair of dwords
+	span := l.span
 	words := sized(scratch, l.k/span*l.mr*l.words)
 	steps := l.k * l.arith.Bytes() / 4
 	packed := view[uint32](block, steps*l.mr)
@@ -173,7 +189,7 @@ func (l *linearKernel) spread(scratch *[]uint64, block unsafe.Pointer) []uint64 
 				case l.quads:
 					first := kernel.A16Order[2*j]
 					dst[j] = uint64(q[first])<<48 + uint64(q[first+2])<<32 + uint64(q[first+8])<<16 + uint64(q[first+10])
-				case l.f.Bits == 4: // nibble j of a dword is position j/2, plus 4 if it is a high one
+				case span == 16: // nibble j of a dword is position j/2, plus 4 if it is a high one
 					k := j/2 + j%2*4
 					dst[j] = uint64(q[k])<<32 + uint64(q[k+8])
 				default:

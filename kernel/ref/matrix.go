@@ -9,12 +9,11 @@ import (
 // Matrix is an N x K weight matrix in plain form, row-major: what a loader makes of a source, and
 // what the oracle reads.
 type Matrix struct {
-	N, K    int
-	Format  kernel.Format
-	Codes   []uint8   // [N][K] unsigned codes; nil for float formats
-	Scales  []uint16  // [N][K/Group] bits of Format.Scale
-	Offsets []uint16  // [N][K/Group] bits of Format.Scale, if Format.Offset
-	Floats  []float32 // [N][K] for float formats; Pack rounds them to 16 bits if Format says so
+	N, K            int
+	Format          kernel.Format
+	Codes           []uint8   // [N][K] unsigned codes; nil for float formats
+	kernel.ScaleSet           // of N rows
+	Floats          []float32 // [N][K] for float formats; Pack rounds them to 16 bits if Format says so
 }
 
 // NewMatrix allocates a zero matrix of a format.
@@ -28,10 +27,7 @@ func NewMatrix(f kernel.Format, n, k int) (*Matrix, error) {
 		return w, nil
 	}
 	w.Codes = make([]uint8, n*k)
-	w.Scales = make([]uint16, n*k/f.Group)
-	if f.Offset {
-		w.Offsets = make([]uint16, n*k/f.Group)
-	}
+	w.ScaleSet = f.NewScaleSet(n * k)
 	return w, nil
 }
 
@@ -45,12 +41,24 @@ func (w *Matrix) At(n, k int) float64 {
 		}
 		return float64(v)
 	}
-	g := (n*w.K + k) / f.Group
-	v := float64(ScaleToF32(f.Scale, w.Scales[g])) * float64(int(w.Codes[n*w.K+k])-f.Bias)
+	s, m := w.Scale(n, k)
+	return s*float64(int(w.Codes[n*w.K+k])-f.Bias) + m
+}
+
+// Scale is the scale and the offset of channel n at position k.
+func (w *Matrix) Scale(n, k int) (s, m float64) {
+	f, at := w.Format, n*w.K+k
+	s = float64(ScaleToF32(f.Scale, w.Scales[at/f.ScaleGroup()]))
 	if f.Offset {
-		v += float64(ScaleToF32(f.Scale, w.Offsets[g]))
+		m = float64(ScaleToF32(f.Scale, w.Offsets[at/f.ScaleGroup()]))
 	}
-	return v
+	switch f.Super {
+	case kernel.SuperQ4K:
+		return s * float64(w.Subs[at/f.Group]), m * float64(w.SubOffsets[at/f.Group])
+	case kernel.SuperQ6K:
+		return s * float64(int8(w.Subs[at/f.Group])), m
+	}
+	return s, m
 }
 
 // Validate reports slices that do not fit the shape, and codes that do not fit the format.
@@ -59,27 +67,15 @@ func (w *Matrix) Validate() error {
 	if err := check(f, w.K); err != nil {
 		return err
 	}
-	want := func(name string, have, n int) error {
-		if have != n {
-			return fmt.Errorf("ref: %s of a %d x %d matrix of %s: have %d values, want %d", name, w.N, w.K, f, have, n)
-		}
-		return nil
+	if n := len(w.Codes) + len(w.Floats); n != w.N*w.K {
+		return fmt.Errorf("ref: a %d x %d matrix of %s has %d weights, want %d", w.N, w.K, f, n, w.N*w.K)
 	}
 	if f.IsFloat() {
-		return want("weights", len(w.Floats), w.N*w.K)
+		return nil
 	}
-	offsets := 0
-	if f.Offset {
-		offsets = w.N * w.K / f.Group
-	}
-	for _, err := range []error{
-		want("codes", len(w.Codes), w.N*w.K),
-		want("scales", len(w.Scales), w.N*w.K/f.Group),
-		want("offsets", len(w.Offsets), offsets),
-	} {
-		if err != nil {
-			return err
-		}
+	if !w.Fits(f, w.N*w.K) {
+		return fmt.Errorf("ref: scales do not fit a %d x %d matrix of %s: have %d, %d offsets, %d and %d of 8 bits",
+			w.N, w.K, f, len(w.Scales), len(w.Offsets), len(w.Subs), len(w.SubOffsets))
 	}
 	for i, c := range w.Codes {
 		if int(c)>>f.Bits != 0 {
@@ -94,14 +90,7 @@ func check(f kernel.Format, k int) error {
 	if err := f.Validate(); err != nil {
 		return err
 	}
-	if f.Bits == 6 || f.Super != kernel.SuperNone {
-		return fmt.Errorf("%w: format %s has no portable kernel", kernel.ErrUnsupported, f)
-	}
-	unit := 32 / f.Bits
-	if !f.IsFloat() {
-		unit = f.Group
-	}
-	if k <= 0 || k%unit != 0 {
+	if unit := f.Unit(); k <= 0 || k%unit != 0 {
 		return fmt.Errorf("%w: K = %d of format %s must be a positive multiple of %d", kernel.ErrUnsupported, k, f, unit)
 	}
 	return nil

@@ -46,30 +46,33 @@ func PackPanel(codes, scales []byte, l kernel.Layout, w *Matrix, first int) erro
 	if f.IsFloat() {
 		return nil
 	}
-	groups := w.K / f.Group
-	lo, hi := min(first, w.N)*groups, min(first+l.NR(), w.N)*groups
-	var offsets []uint16
-	if f.Offset {
-		offsets = w.Offsets[lo:hi]
-	}
-	return PackScales(scales, l, f, w.K, w.Scales[lo:hi], offsets)
+	rows := min(first+l.NR(), w.N) - min(first, w.N)
+	return PackScales(scales, l, f, w.K, rows, w.Slice(f, min(first, w.N)*w.K, (min(first, w.N)+rows)*w.K))
 }
 
-// PackScales lays out the scales and offsets of one panel from rows of K/Group values; missing rows
-// are padding.
-func PackScales(dst []byte, l kernel.Layout, f kernel.Format, k int, scales, offsets []uint16) error {
-	groups := k / f.Group
-	if len(dst) != l.ScaleBytes(f, k) || len(scales)%groups != 0 || len(scales) > groups*l.NR() ||
-		f.Offset && len(offsets) != len(scales) {
-		return fmt.Errorf("ref: %d scales and %d offsets do not fit a panel %s of %s, K = %d, of %d bytes",
-			len(scales), len(offsets), l, f, k, len(dst))
+// PackScales lays out the scales of one panel from those of rows rows of K weights; missing rows are
+// padding.
+func PackScales(dst []byte, l kernel.Layout, f kernel.Format, k, rows int, s kernel.ScaleSet) error {
+	nr := l.NR()
+	if len(dst) != l.ScaleBytes(f, k) || rows > nr || !s.Fits(f, rows*k) {
+		return fmt.Errorf("ref: %d scales and %d offsets do not fit %d rows of a panel %s of %s, K = %d, of %d bytes",
+			len(s.Scales), len(s.Offsets), rows, l, f, k, len(dst))
 	}
 	clear(dst)
-	for i, s := range scales {
-		at := l.ScaleAt(f, i/groups, i%groups)
-		binary.LittleEndian.PutUint16(dst[at:], s)
+	groups, per := k/f.ScaleGroup(), f.ScaleGroup()/f.Group
+	for i, v := range s.Scales {
+		at := l.ScaleAt(f, i/groups, i%groups*per)
+		binary.LittleEndian.PutUint16(dst[at:], v)
 		if f.Offset {
-			binary.LittleEndian.PutUint16(dst[at+2*l.NR():], offsets[i])
+			binary.LittleEndian.PutUint16(dst[at+2*nr:], s.Offsets[i])
+		}
+	}
+	groups *= per
+	for i, v := range s.Subs {
+		at := l.SubAt(f, i/groups, i%groups)
+		dst[at] = v
+		if f.Offset {
+			dst[at+nr] = s.SubOffsets[i]
 		}
 	}
 	return nil
@@ -108,17 +111,34 @@ func UnpackPanel(w *Matrix, l kernel.Layout, first int, codes, scales []byte) er
 		}
 		for i := range k {
 			off, shift := l.CodeAt(f, c, i)
-			w.Codes[n*k+i] = codes[off] >> shift & (1<<f.Bits - 1)
-		}
-		for g := range k / f.Group {
-			at := l.ScaleAt(f, c, g)
-			w.Scales[n*k/f.Group+g] = binary.LittleEndian.Uint16(scales[at:])
-			if f.Offset {
-				w.Offsets[n*k/f.Group+g] = binary.LittleEndian.Uint16(scales[at+2*l.NR():])
+			q := codes[off] >> shift & (1<<f.Bits - 1)
+			if f.Bits == 6 {
+				off, shift = l.UpperAt(c, i)
+				q = q&15 | codes[off]>>shift&3<<4
 			}
+			w.Codes[n*k+i] = q
 		}
+		unpackScales(w.Slice(f, n*k, (n+1)*k), l, f, c, scales)
 	}
 	return nil
+}
+
+// unpackScales reads the scales of channel c of a panel into dst, those of one row.
+func unpackScales(dst kernel.ScaleSet, l kernel.Layout, f kernel.Format, c int, scales []byte) {
+	for i := range dst.Scales {
+		at := l.ScaleAt(f, c, i*f.ScaleGroup()/f.Group)
+		dst.Scales[i] = binary.LittleEndian.Uint16(scales[at:])
+		if f.Offset {
+			dst.Offsets[i] = binary.LittleEndian.Uint16(scales[at+2*l.NR():])
+		}
+	}
+	for g := range dst.Subs {
+		at := l.SubAt(f, c, g)
+		dst.Subs[g] = scales[at]
+		if f.Offset {
+			dst.SubOffsets[g] = scales[at+l.NR()]
+		}
+	}
 }
 
 func checkPanel(l kernel.Layout, f kernel.Format, k int, codes, scales []byte) error {
@@ -135,28 +155,44 @@ func checkPanel(l kernel.Layout, f kernel.Format, k int, codes, scales []byte) e
 	return nil
 }
 
-// packCodes writes the codes of channel c: one dword for each 32/Bits of k, NR dwords apart.
+// packCodes writes the codes of channel c, a multiple of 16: dwords NR apart.
 func packCodes(dst []byte, l kernel.Layout, f kernel.Format, c int, codes []uint8) {
-	per := 32 / f.Bits
-	for at := 4 * c; len(codes) >= per; at += 4 * l.NR() {
-		d := dst[at : at+4 : at+4]
-		for i := range d {
-			d[i] = codes[i]
-			if per == 8 {
-				d[i] |= codes[i+4] << 4
+	step := 4 * l.NR()
+	for at := 4 * c; len(codes) >= 16; codes = codes[16:] {
+		switch f.Bits {
+		case 8:
+			for i := range 4 {
+				copy(dst[at+i*step:], codes[4*i:4*i+4])
 			}
+		case 6:
+			for j, d := 0, dst[at+2*step:][:4:4]; j < 4; j++ {
+				d[j] = codes[j]>>4 | codes[4+j]>>4<<2 | codes[8+j]>>4<<4 | codes[12+j]>>4<<6
+			}
+			fallthrough
+		default:
+			packNibbles(dst[at:], codes)
+			packNibbles(dst[at+step:], codes[8:])
 		}
-		codes = codes[per:]
+		at += f.Bits / 2 * step
+	}
+}
+
+// packNibbles writes the lower four bits of eight codes to a dword.
+func packNibbles(dst []byte, codes []uint8) {
+	d, q := dst[:4:4], codes[:8:8]
+	for i := range d {
+		d[i] = q[i]&15 | q[i+4]<<4
 	}
 }
 
 func padCodes(dst []byte, l kernel.Layout, f kernel.Format, c int) {
-	b := byte(f.Bias)
-	if f.Bits == 4 {
-		b |= b << 4
+	var pad [16]uint8
+	for i := range pad {
+		pad[i] = byte(f.Bias)
 	}
-	for at := 4 * c; at < len(dst); at += 4 * l.NR() {
-		copy(dst[at:at+4], []byte{b, b, b, b})
+	size := 2 * f.Bits * l.NR() // of 16 k
+	for at := 0; at < len(dst); at += size {
+		packCodes(dst[at:at+size], l, f, c, pad[:])
 	}
 }
 

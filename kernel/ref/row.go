@@ -30,50 +30,74 @@ func row(dst []float32, l kernel.Layout, f kernel.Format, codes, scales []byte, 
 		floatRow(dst, f, codes[4*c:], step)
 		return
 	}
+	bias := float32(f.Bias)
 	for g := 0; len(dst) >= f.Group; g++ {
-		at := l.ScaleAt(f, c, g)
-		s := ScaleToF32(f.Scale, binary.LittleEndian.Uint16(scales[at:]))
-		m := -s * float32(f.Bias) // exact: a bias is a power of two
-		if f.Offset {
-			// With an offset the contract's formats have Bias 0, so this too rounds once, below.
-			m += ScaleToF32(f.Scale, binary.LittleEndian.Uint16(scales[at+2*l.NR():]))
+		s, m := scaleOf(l, f, scales, c, g)
+		d, src := dst[:f.Group], codes[g*f.Group*f.Bits/32*step+4*c:]
+		switch f.Bits {
+		case 4:
+			groupRow4(d, src, step)
+		case 6:
+			groupRow6(d, src, step)
+		default:
+			groupRow8(d, src, step)
 		}
-		src := codes[g*f.Group*f.Bits/32*step+4*c:]
-		if f.Bits == 4 {
-			groupRow4(dst[:f.Group], src, step, s, m)
-		} else {
-			groupRow8(dst[:f.Group], src, step, s, m)
+		// q - Bias is exact, and so is its product with s but for the widest formats, where it is
+		// rounded as it is in a sum without offsets.
+		for i, q := range d {
+			d[i] = float32((q-bias)*s) + m
 		}
 		dst = dst[f.Group:]
 	}
 }
 
-// groupRow4 writes q*s + m for codes of 4 bits, dwords step bytes apart.
-func groupRow4(dst []float32, src []byte, step int, s, m float32) {
+// scaleOf is the scale and the offset of channel c and group g.
+func scaleOf(l kernel.Layout, f kernel.Format, scales []byte, c, g int) (s, m float32) {
+	at := l.ScaleAt(f, c, g)
+	s = ScaleToF32(f.Scale, binary.LittleEndian.Uint16(scales[at:]))
+	if f.Offset {
+		m = ScaleToF32(f.Scale, binary.LittleEndian.Uint16(scales[at+2*l.NR():]))
+	}
+	if f.Super == kernel.SuperNone {
+		return s, m
+	}
+	at = l.SubAt(f, c, g)
+	if f.Super == kernel.SuperQ6K {
+		return s * float32(int8(scales[at])), 0
+	}
+	return s * float32(scales[at]), m * float32(scales[at+l.NR()])
+}
+
+// groupRow4 writes codes of 4 bits, dwords step bytes apart.
+func groupRow4(dst []float32, src []byte, step int) {
 	for i := 0; len(dst) >= 8; i += step {
 		v := binary.LittleEndian.Uint32(src[i:])
 		d := dst[:8:8]
-		d[0] = float32(v&15)*s + m
-		d[1] = float32(v>>8&15)*s + m
-		d[2] = float32(v>>16&15)*s + m
-		d[3] = float32(v>>24&15)*s + m
-		d[4] = float32(v>>4&15)*s + m
-		d[5] = float32(v>>12&15)*s + m
-		d[6] = float32(v>>20&15)*s + m
-		d[7] = float32(v>>28)*s + m
+		d[0], d[1], d[2], d[3] = float32(v&15), float32(v>>8&15), float32(v>>16&15), float32(v>>24&15)
+		d[4], d[5], d[6], d[7] = float32(v>>4&15), float32(v>>12&15), float32(v>>20&15), float32(v>>28)
 		dst = dst[8:]
 	}
 }
 
-// groupRow8 writes q*s + m for codes of 8 bits.
-func groupRow8(dst []float32, src []byte, step int, s, m float32) {
+// groupRow6 writes codes of 6 bits: two dwords of lower and one of upper bits.
+func groupRow6(dst []float32, src []byte, step int) {
+	for i := 0; len(dst) >= 16; i += 3 * step {
+		groupRow4(dst[:8], src[i:], step)
+		groupRow4(dst[8:16], src[i+step:], step)
+		h := binary.LittleEndian.Uint32(src[i+2*step:])
+		for j := range 16 {
+			dst[j] += float32(h >> (j%4*8 + j/4*2) & 3 << 4)
+		}
+		dst = dst[16:]
+	}
+}
+
+// groupRow8 writes codes of 8 bits.
+func groupRow8(dst []float32, src []byte, step int) {
 	for i := 0; len(dst) >= 4; i += step {
 		v := binary.LittleEndian.Uint32(src[i:])
 		d := dst[:4:4]
-		d[0] = float32(v&255)*s + m
-		d[1] = float32(v>>8&255)*s + m
-		d[2] = float32(v>>16&255)*s + m
-		d[3] = float32(v>>24)*s + m
+		d[0], d[1], d[2], d[3] = float32(v&255), float32(v>>8&255), float32(v>>16&255), float32(v>>24)
 		dst = dst[4:]
 	}
 }

@@ -35,7 +35,7 @@ func (b backend) Manifest(context.Context) (kernel.Manifest, error) {
 // Layouts are those of the amd64 backends, so that a tensor packed for one of them runs here too.
 func (b backend) Layouts(_ context.Context, _ kernel.Features, f kernel.Format) ([]kernel.Layout, error) {
 	l := kernel.Layout{Lanes: 16, Cols: 1}
-	k := max(f.Group, 32)
+	k := max(f.Unit(), 32)
 	p := kernel.Problem{Op: kernel.OpLinear, Arith: f.Arith(kernel.A8), M: 1, N: 1, K: k, Format: f, Layout: l}
 	p.Act = kernel.Act{Arith: p.Arith, Group: f.Group}
 	if err := ref.Supports(p); err != nil {

@@ -73,23 +73,24 @@ func TestEveryArtifactIsRight(t *testing.T) {
 func TestRefusals(t *testing.T) {
 	ctx := context.Background()
 	b := New("")
-	six := kernel.Format{Bits: 6, Group: 16, Bias: 32, Scale: kernel.ScaleF16}
-	if _, err := b.Layouts(ctx, nil, six); !errors.Is(err, kernel.ErrUnsupported) {
-		t.Errorf("layouts of six bits: %v, want ErrUnsupported", err)
+	five := kernel.Format{Bits: 5, Group: 16, Bias: 8, Scale: kernel.ScaleF16}
+	if _, err := b.Layouts(ctx, nil, five); !errors.Is(err, kernel.ErrUnsupported) {
+		t.Errorf("layouts of five bits: %v, want ErrUnsupported", err)
 	}
 	p := kerneltest.LinearProblems(1, kernel.A8, kernel.FormatQ4_0, kernel.Layout{Lanes: 16, Cols: 1})[0]
 	if _, err := b.Emit(ctx, nil, p, kernel.Config{"mr": 3, "chunk": 0}); !errors.Is(err, kernel.ErrConfig) {
 		t.Errorf("a value outside the space: %v, want ErrConfig", err)
 	}
 	for name, spoil := range map[string]func(*kernel.Problem){
-		"op":     func(p *kernel.Problem) { p.Op = "sort" },
-		"arith":  func(p *kernel.Problem) { p.Arith = "a4" },
-		"group":  func(p *kernel.Problem) { p.Act.Group = 64 },
-		"N":      func(p *kernel.Problem) { p.N = 0 },
-		"K":      func(p *kernel.Problem) { p.K = 40 },
-		"layout": func(p *kernel.Problem) { p.Layout = kernel.Layout{} },
-		"format": func(p *kernel.Problem) { p.Format.Bits = 5 },
-		"floats": func(p *kernel.Problem) { p.Format = kernel.FormatF16 },
+		"op":                 func(p *kernel.Problem) { p.Op = "sort" },
+		"arith":              func(p *kernel.Problem) { p.Arith = "a4" },
+		"group":              func(p *kernel.Problem) { p.Act.Group = 64 },
+		"N":                  func(p *kernel.Problem) { p.N = 0 },
+		"K":                  func(p *kernel.Problem) { p.K = 40 },
+		"layout":             func(p *kernel.Problem) { p.Layout = kernel.Layout{} },
+		"format":             func(p *kernel.Problem) { p.Format.Bits = 5 },
+		"half a super-group": func(p *kernel.Problem) { p.Format, p.K = kernel.FormatQ4_K, 128 },
+		"floats":             func(p *kernel.Problem) { p.Format = kernel.FormatF16 },
 	} {
 		q := p
 		spoil(&q)

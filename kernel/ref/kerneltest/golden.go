@@ -52,7 +52,7 @@ func (b *bench) goldenLinear() error {
 	pb, sb := l.PanelBytes(p.Format, p.K), l.ScaleBytes(p.Format, p.K)
 	codes, scales := b.alloc(panels*pb), b.alloc(panels*sb)
 	b.noise(codes.Mem, p.Format.Bits, p.Format.Scale)
-	b.noise(scales.Mem, 16, p.Format.Scale)
+	b.scaleNoise(scales.Mem)
 	acts := b.goldenActs(act)
 	ac, as32, sums := acts.Pack()
 	aBuf, asBuf, sumBuf := put(b, ac), put(b, as32), put(b, sums)
@@ -132,6 +132,20 @@ func (b *bench) goldenActs(act kernel.Act) *ref.Acts {
 		a.Codes, a.Scales = append(a.Codes, codes), append(a.Scales, s)
 	}
 	return a
+}
+
+// scaleNoise fills the scales of panels: random numbers of 8 bits after each block of super-scales.
+func (b *bench) scaleNoise(mem []byte) {
+	f, l := b.p.Format, b.p.Layout
+	if f.Super == kernel.SuperNone {
+		b.noise(mem, 16, f.Scale)
+		return
+	}
+	size, head := l.ScaleBytes(f, kernel.SuperGroup), l.SubAt(f, 0, 0)
+	for ; len(mem) > 0; mem = mem[size:] {
+		b.noise(mem[:head], 16, f.Scale)
+		b.noise(mem[head:size], 8, "")
+	}
 }
 
 // noise fills mem with random codes of some bits, or with floats between 1/8 and 2 of either sign.

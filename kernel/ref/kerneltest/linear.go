@@ -159,12 +159,8 @@ func weightNorms(w *ref.Matrix) []float64 {
 			if w.Format.IsFloat() {
 				v = w.At(n, k)
 			} else {
-				g := i / w.Format.Group
-				s := math.Abs(float64(ref.ScaleToF32(w.Format.Scale, w.Scales[g])))
-				v = s * (float64(w.Codes[i]) + float64(w.Format.Bias))
-				if w.Format.Offset {
-					v += math.Abs(float64(ref.ScaleToF32(w.Format.Scale, w.Offsets[g])))
-				}
+				s, m := w.Scale(n, k)
+				v = math.Abs(s)*(float64(w.Codes[i])+float64(w.Format.Bias)) + math.Abs(m)
 			}
 			out[n] += v * v
 		}

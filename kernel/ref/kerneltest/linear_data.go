@@ -99,6 +99,7 @@ func (b *bench) linearData(c linearCase, m int) (*ref.Matrix, *ref.Acts) {
 		}
 		w.Offsets[i] = ref.F32ToScale(w.Format.Scale, v)
 	}
+	b.subScales(w, c.exact)
 	for i := range w.Floats {
 		switch {
 		case c.exact:
@@ -122,6 +123,24 @@ func (b *bench) linearData(c linearCase, m int) (*ref.Matrix, *ref.Acts) {
 		}
 	}
 	return w, ref.Quantize(b.act(), x)
+}
+
+// subScales makes the 8-bit scales of a format that has them: any, or in an exact case such powers of
+// two under the reciprocal super-scales that scales are 1.
+func (b *bench) subScales(w *ref.Matrix, exact bool) {
+	for i := range w.Subs {
+		w.Subs[i] = uint8(b.r.Uint32())
+		if exact {
+			at := i * w.Format.Group / w.Format.ScaleGroup()
+			w.Subs[i], w.Scales[at] = 1<<(at%7), ref.F32ToF16(float32(math.Exp2(-float64(at%7))))
+		}
+	}
+	for i := range w.SubOffsets {
+		w.SubOffsets[i] = uint8(b.r.Uint32())
+		if exact {
+			w.SubOffsets[i] &= 1
+		}
+	}
 }
 
 // exactActs are integer activations with scale 1.

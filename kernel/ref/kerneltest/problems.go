@@ -10,13 +10,15 @@ var Formats = []kernel.Format{
 	{Bits: 4, Group: 128, Offset: true, Scale: kernel.ScaleBF16},
 	{Bits: 8, Group: 128, Bias: 128, Scale: kernel.ScaleF16},
 	{Bits: 8, Group: 64, Offset: true, Scale: kernel.ScaleF16},
+	{Bits: 6, Group: 32, Bias: 32, Scale: kernel.ScaleF16},
+	kernel.FormatQ2_K, kernel.FormatQ3_K, kernel.FormatQ4_K, kernel.FormatQ5_K, kernel.FormatQ6_K,
 	kernel.FormatF16, kernel.FormatBF16, kernel.FormatF32,
 }
 
 // LinearProblems are ragged shapes of one format, arithmetic, layout and M: N of 1 to 3 panels, plus
-// and minus one channel, and K of one group, of an odd number and of several.
+// and minus one channel, and K of one group (or super-group), of an odd number and of several.
 func LinearProblems(m int, a kernel.Arith, f kernel.Format, l kernel.Layout) []kernel.Problem {
-	nr, group := l.NR(), f.Group
+	nr, group := l.NR(), f.Unit()
 	if f.IsFloat() {
 		group = 32
 	}
@@ -25,7 +27,7 @@ func LinearProblems(m int, a kernel.Arith, f kernel.Format, l kernel.Layout) []k
 		{1, group}, {nr - 1, 3 * group}, {nr, group}, {nr + 1, 2 * group}, {2*nr - 1, group},
 		{2 * nr, 8 * group}, {3*nr - 1, 5 * group}, {3 * nr, 512},
 	} {
-		if s[0] < 1 {
+		if s[0] < 1 || f.Super != kernel.SuperNone && s[1] > 3*group {
 			continue
 		}
 		out = append(out, kernel.Problem{
@@ -94,6 +96,7 @@ func SmallProblems(l kernel.Layout) []kernel.Problem {
 		{Op: kernel.OpScale}, {Op: kernel.OpStream},
 		{Op: kernel.OpPack, Format: kernel.FormatQ4_0, Layout: l},
 		{Op: kernel.OpPack, Format: kernel.FormatQ8_0, Layout: l},
+		{Op: kernel.OpPack, Format: kernel.FormatQ6_K, Layout: l},
 		{Op: kernel.OpPeak, Arith: kernel.A8}, {Op: kernel.OpPeak, Arith: kernel.A16}, {Op: kernel.OpPeak, Arith: kernel.F32},
 	}
 }

@@ -60,8 +60,14 @@ func (b *bench) packCase(k, gap int) error {
 		src.Mem[i] = uint8(b.r.IntN(int(b.maxCode()) + 1))
 	}
 	for i := range nr * k {
+		q := src.Mem[i/k*(k+gap)+i%k]
+		if f.Bits == 6 {
+			off, shift := b.p.Layout.UpperAt(i/k, i%k)
+			want[off] |= q >> 4 << shift
+			q &= 15
+		}
 		off, shift := b.p.Layout.CodeAt(f, i/k, i%k)
-		want[off] |= src.Mem[i/k*(k+gap)+i%k] << shift
+		want[off] |= q << shift
 	}
 	dst := b.fill(len(want))
 	b.call(kernel.EntryMain, src.Addr, dst.Addr, uint64(k), uint64(k+gap))
