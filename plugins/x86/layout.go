@@ -29,10 +29,7 @@ func (b Backend) Layouts(_ context.Context, host kernel.Features, f kernel.Forma
 // checkFormat reports a format that no generator here reads.
 func checkFormat(f kernel.Format) error {
 	if err := f.Validate(); err != nil {
-		return err
-	}
-	if f.Bits == 6 || f.Super != kernel.SuperNone {
-		return fmt.Errorf("%w: no generator for format %s yet", kernel.ErrUnsupported, f)
+		return fmt.Errorf("%w: %v", kernel.ErrUnsupported, err)
 	}
 	return nil
 }

@@ -63,7 +63,7 @@ type dot int
 const (
 	dotVNNI   dot = iota // one instruction accumulates to int32
 	dotFMA               // f32
-	dotNibble            // AVX2 A8, codes up to 15: int16 sums of 8 products, then widened
+	dotNibble            // AVX2 A8, codes of 4 or 6 bits: int16 sums of some products, then widened
 	dotByte              // AVX2 A8, 8-bit codes: |w| times a with the sign of w
 	dotWord              // AVX2 A16
 )
@@ -76,17 +76,23 @@ func (t tile) dot() dot {
 		return dotVNNI
 	case t.p.Arith == kernel.A16:
 		return dotWord
-	case t.p.Format.Bits == 4:
+	case t.p.Format.Bits < 8:
 		return dotNibble
 	}
 	return dotByte
 }
 
-// nibbleK is the k that int16 sums hold: 8 products of pairs, 8*2*15*127 < 32768, of 4 k each.
-const nibbleK = 32
+// nibbleK is the k that int16 sums hold, of 4 k to a product of pairs: 8*2*15*127 and 2*2*63*127 are
+// less than 32768.
+func (t tile) nibbleK() int {
+	if t.p.Format.Bits == 6 {
+		return 8
+	}
+	return 32
+}
 
 // wide reports whether int16 sums are added to int32 accumulators within a group.
-func (t tile) wide() bool { return t.dot() == dotNibble && t.p.Format.Group > nibbleK }
+func (t tile) wide() bool { return t.dot() == dotNibble && t.p.Format.Group > t.nibbleK() }
 
 // narrow reports whether a group ends with its only int16 sums.
 func (t tile) narrow() bool { return t.dot() == dotNibble && !t.wide() }
@@ -110,13 +116,13 @@ func (t tile) coefBits() uint32 {
 	return uint32(int32(t.sumCoef()))
 }
 
-// runBytes is the size of one step of all columns of a panel; panelBytes of a panel as main reads it.
-func (t tile) runBytes() int   { return 64 * t.p.Layout.Cols }
+// stepBytes is the size of one step of all columns of a panel, runBytes of a run; panelBytes of a panel
+// as main reads it.
+func (t tile) stepBytes() int  { return 64 * t.p.Layout.Cols }
+func (t tile) runBytes() int   { return t.codec().steps() * t.stepBytes() }
 func (t tile) panelBytes() int { return t.p.K / t.codec().runK() * t.runBytes() }
 
-// scaleStep is the size of a panel's scales of one group, scalePanel of a panel.
-func (t tile) scaleStep() int { return t.p.Layout.ScaleBytes(t.p.Format, t.p.Format.Group) }
-
+// scalePanel is the size of a panel's scales.
 func (t tile) scalePanel() int { return t.p.Layout.ScaleBytes(t.p.Format, t.p.K) }
 
 // linear emits one entry.
@@ -129,16 +135,17 @@ type linear struct {
 	facc              []amd64.Vec // [row][pass][vec]
 	w, v, wabs, b     []amd64.Vec // raw, expanded weights; absolute values; activations
 	t                 amd64.Vec
+	supers            []amd64.Vec // super-scales in float [pass][vec][scale, offset], if there are registers
 	work              []amd64.Vec // all of the above four: free at the end of a group
 
-	mask, maskHi, ones, sign, coef any // constants: a register or, when there are none left, memory
-	halves                         [2]any
+	mask, maskHi, maskUp, ones, sign, coef any // constants: a register or, when there are none left, memory
+	halves                                 [2]any
 }
 
 // General registers of an entry. RDI keeps the argument block.
 const (
 	regW, regS, regA, regSum, regScale = amd64.RSI, amd64.RDX, amd64.R8, amd64.R9, amd64.R10
-	regOut, regLDC, regPanels          = amd64.R12, amd64.R13, amd64.RBX
+	regOut, regLDC, regSuper           = amd64.R12, amd64.R13, amd64.RBX // regSuper: super-scales of a group
 	regGroups, regInner                = amd64.RAX, amd64.RCX
 	regLDC3, regOut5, regOut10         = amd64.R15, amd64.R11, amd64.R14 // 3*LDC; rows 5 and 10 of Out
 )
@@ -181,7 +188,7 @@ func (l *linear) operands() {
 	if l.dot() == dotByte {
 		l.wabs = l.Vecs(nw)
 	}
-	if !l.isa.EVEX && l.dot() != dotFMA {
+	if !l.isa.EVEX && l.dot() != dotFMA || l.c.bits == 6 {
 		l.t = l.Vec()
 		l.work = append(l.work, l.t)
 	}
@@ -214,6 +221,9 @@ func (l *linear) constants() {
 	l.ones = l.constant(d == dotNibble || d == dotByte, 0x00010001)
 	l.sign = l.constant(d == dotByte, 0x80808080)
 	l.coef = l.constant(l.sumCoef() != 0, l.coefBits())
+	if n := l.width() * l.passes() * l.scaleKinds(); l.super() && l.Free() >= n {
+		l.supers = l.Vecs(n)
+	}
 }
 
 func (l *linear) constant(use bool, bits uint32) any {
@@ -232,11 +242,11 @@ func (l *linear) constant(use bool, bits uint32) any {
 func (l *linear) masks() {
 	mask := uint32(0)
 	switch b, arith := l.c.bits, l.p.Arith; {
-	case b == 4 && arith == kernel.A8:
+	case b < 8 && arith == kernel.A8:
 		mask = 0x0f0f0f0f
-	case b == 4 && arith == kernel.A16:
+	case b < 8 && arith == kernel.A16:
 		mask = 0x000f000f
-	case b == 4:
+	case b < 8:
 		mask = 0xf
 	case b == 8 && arith == kernel.A16:
 		mask = 0x00ff00ff
@@ -246,6 +256,7 @@ func (l *linear) masks() {
 		mask = 0xffff0000
 	}
 	l.mask = l.constant(mask != 0, mask)
+	l.maskUp = l.constant(l.c.bits == 6, mask&0x33333333<<4)
 	l.maskHi = l.constant(l.hi, mask<<4)
 	if b := l.c.bits; b == 16 && l.p.Arith == kernel.F32 && !l.isa.EVEX {
 		for i := range uint32(2) {

@@ -108,7 +108,7 @@ func (l *workload) panels(first, n int) {
 	}
 }
 
-var benchFormats = []kernel.Format{kernel.Asym(128), kernel.FormatQ4_0, kernel.FormatQ8_0}
+var benchFormats = []kernel.Format{kernel.Asym(128), kernel.FormatQ4_0, kernel.FormatQ8_0, kernel.FormatQ4_K, kernel.FormatQ6_K}
 
 // BenchmarkDecode streams 128 MiB of distinct weights; compare GB/s with BenchmarkStream.
 func BenchmarkDecode(b *testing.B) {

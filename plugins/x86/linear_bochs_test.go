@@ -42,6 +42,12 @@ func newEmulated(t testing.TB, r *rand.Rand, a *kernel.Artifact) *emulated {
 	for i := range e.matrix.Offsets {
 		e.matrix.Offsets[i] = ref.F32ToScale(p.Format.Scale, float32(r.NormFloat64()))
 	}
+	for i := range e.matrix.Subs {
+		e.matrix.Subs[i] = uint8(r.Uint32())
+	}
+	for i := range e.matrix.SubOffsets {
+		e.matrix.SubOffsets[i] = uint8(r.Uint32())
+	}
 	for i := range e.matrix.Floats {
 		e.matrix.Floats[i] = float32(r.NormFloat64())
 	}
@@ -110,11 +116,8 @@ func (e *emulated) check() error {
 			for k := range e.p.K {
 				w := math.Abs(e.matrix.At(n, k))
 				if !f.IsFloat() {
-					w = math.Abs(float64(ref.ScaleToF32(f.Scale, e.matrix.Scales[(n*e.p.K+k)/f.Group]))) *
-						float64(int(e.matrix.Codes[n*e.p.K+k])+f.Bias)
-					if f.Offset {
-						w += math.Abs(float64(ref.ScaleToF32(f.Scale, e.matrix.Offsets[(n*e.p.K+k)/f.Group])))
-					}
+					s, m := e.matrix.Scale(n, k)
+					w = math.Abs(s)*float64(int(e.matrix.Codes[n*e.p.K+k])+f.Bias) + math.Abs(m)
 				}
 				size += w * math.Abs(e.acts.Value(m, k))
 			}

@@ -5,8 +5,8 @@ import (
 	"github.com/tilewright/tilewright/kernel/asm/amd64"
 )
 
-// A codec turns a run of the weight stream into operands of multiply-accumulates. A run expands to
-// planes, each of which meets one activation step: planes of 4-bit codes in A8 hold four k, in A16
+// A codec turns a run of the weight stream into operands of multiply-accumulates. A run is one step of
+// the layout, of 6-bit codes the three that hold 16 k (linear_sixbit.go). It expands to planes, each of which meets one activation step: planes of 4-bit codes in A8 hold four k, in A16
 // two, in F32 one.
 type codec struct {
 	bits   int // of a code as it lies in the run
@@ -14,12 +14,19 @@ type codec struct {
 	period int // runs after which activation steps repeat their pattern
 	// step is the activation step of plane p of run r < period, counted from the first run.
 	step func(r, p int) int
-	// expand writes plane p of src (a register or memory) to d; d may be src.
+	// expand writes plane p of src (linear.source) to d; d may be src.
 	expand func(l *linear, d amd64.Vec, src any, p int)
 }
 
-// runK is the number of k in a run.
-func (c codec) runK() int { return 32 / c.bits }
+// runK is the number of k in a run, steps that of the layout's steps.
+func (c codec) runK() int { return 32 * c.steps() / c.bits }
+
+func (c codec) steps() int {
+	if c.bits == 6 {
+		return 3
+	}
+	return 1
+}
 
 // codecOf selects the codec for weights of a format, or for the panel that unpack made of them.
 func codecOf(f kernel.Format, arith kernel.Arith, panel bool) codec {
@@ -28,7 +35,8 @@ func codecOf(f kernel.Format, arith kernel.Arith, panel bool) codec {
 		bits = 8 * arith.Bytes()
 	}
 	inOrder := func(planes int) func(r, p int) int { return func(_, p int) int { return p } }
-	c := codec{bits: bits, period: 1, planes: 32 / bits}
+	c := codec{bits: bits, period: 1}
+	c.planes = c.runK() // of one k, in F32
 	c.step = inOrder(c.planes)
 	switch {
 	case bits == 4 && arith == kernel.A8:
@@ -37,6 +45,12 @@ func codecOf(f kernel.Format, arith kernel.Arith, panel bool) codec {
 		c.planes, c.expand = 4, expandNibbles16
 	case bits == 4:
 		c.expand = func(l *linear, d amd64.Vec, src any, p int) { l.field(d, src, 8*(p%4)+4*(p/4), 4) }
+	case bits == 6 && arith == kernel.A8:
+		c.planes, c.expand = 4, expandSixBits8
+	case bits == 6 && arith == kernel.A16:
+		c.planes, c.expand = 8, expandSixBits16
+	case bits == 6:
+		c.expand = expandSixBits32
 	case bits == 8 && arith == kernel.A16:
 		c.planes, c.period, c.expand = 2, 2, expandBytes16
 		c.step = func(r, p int) int { return r + 2*p }

@@ -17,7 +17,7 @@ func linearDefaults(isa ISA, p kernel.Problem) []kernel.Config {
 		base[parHi] = int64(b2i(p.M == 1 && p.Format.Group >= 64))
 	default:
 		base[parPrefetch] = 2048
-		base[parOrder] = int64(b2i(p.M > 1 || p.Arith == kernel.A16))
+		base[parOrder] = int64(b2i(p.M > 1 || p.Arith == kernel.A16 || p.Format.Bits == 6)) // six bits: four planes of activations
 	}
 	unroll := []int64{64, 32, 16, 8, 4, 2, 1}
 	switch {

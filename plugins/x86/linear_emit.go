@@ -30,8 +30,8 @@ func checkLinear(p kernel.Problem) error {
 		return no("layout %s, want 16 lanes in 1, 2 or 4 columns", p.Layout)
 	case !f.IsFloat() && p.Act.Group != 0 && p.Act.Group != f.Group:
 		return no("activation group %d, weight group %d", p.Act.Group, f.Group)
-	case p.K < 1 || !f.IsFloat() && p.K%f.Group != 0 || p.K%(32/f.Bits) != 0:
-		return no("K must be a multiple of the group, or of a dword of codes")
+	case p.K < 1 || p.K%f.Unit() != 0:
+		return no("K must be a multiple of %d", f.Unit())
 	case p.Layout.PanelBytes(kernel.FormatF32, p.K) > 1<<27:
 		return no("K = %d is out of reach of 32-bit displacements", p.K)
 	}

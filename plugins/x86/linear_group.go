@@ -69,16 +69,13 @@ func (l *linear) debt(v amd64.Vec, m int) {
 // activations) to the float accumulators. Scales outside and rows inside needs the fewest registers;
 // where there are enough, values of a row are loaded once for all vectors.
 func (l *linear) endGroup(pass int) {
-	per := 1
-	if l.p.Format.Offset {
-		per = 2
-	}
+	per := l.scaleKinds()
 	kinds, n := l.rowValues(), l.width()
-	if !l.isa.EVEX && len(l.work) >= per*n+len(kinds) {
-		for i := range n {
-			l.loadScale(l.work[per*i:][:per], pass, i)
-		}
+	if !l.isa.EVEX && len(l.work) > per*n && len(l.work) >= per*n+len(kinds) {
 		regs := l.work[per*n:]
+		for i := range n {
+			l.loadScale(l.work[per*i:][:per], regs[0], pass, i)
+		}
 		for m := range l.mr {
 			for k, kind := range kinds {
 				l.loadRow(regs[k], kind, m)
@@ -98,30 +95,11 @@ func (l *linear) endGroup(pass int) {
 	}
 	r := l.work[per]
 	for i := range n {
-		l.loadScale(l.work[:per], pass, i)
+		l.loadScale(l.work[:per], r, pass, i)
 		for m := range l.mr {
 			l.apply(m, pass, i, l.work[:per], func(kind rowValue) any { return l.rowOperand(r, kind, m) })
 		}
 	}
-}
-
-// loadScale loads the scale, and the offset if v has a second register, of vector i.
-func (l *linear) loadScale(v []amd64.Vec, pass, i int) {
-	s, c, h := l.place(pass, i)
-	m := amd64.M(regS, s*l.scalePanel()+c*32+h*16)
-	for k, d := range v {
-		l.widenHalves(d, m.Add(k*2*l.p.Layout.NR()))
-	}
-}
-
-// widenHalves loads 16-bit floats of the format's scale type.
-func (l *linear) widenHalves(d amd64.Vec, m amd64.Mem) {
-	if l.p.Format.Scale == kernel.ScaleF16 {
-		l.Op(amd64.VCVTPH2PS, d, m)
-		return
-	}
-	l.Op(amd64.VPMOVZXWD, d, m)
-	l.Op(amd64.VPSLLD, d, d, 16)
 }
 
 // loadRow puts a value of row m in every lane of r; rowOperand prefers an embedded broadcast.

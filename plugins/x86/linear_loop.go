@@ -1,6 +1,7 @@
 package x86
 
 import (
+	"math/bits"
 	"unsafe"
 
 	"github.com/tilewright/tilewright/kernel"
@@ -14,7 +15,6 @@ func (l *linear) generate() ([]byte, error) {
 	l.arg(regS, unsafe.Offsetof(args.S))
 	l.arg(regOut, unsafe.Offsetof(args.Out))
 	l.arg(regLDC, unsafe.Offsetof(args.LDC))
-	l.arg(regPanels, unsafe.Offsetof(args.Panels))
 	if l.mr > 3 {
 		l.Lea(regLDC3, amd64.MX(regLDC, regLDC, 2, 0))
 	}
@@ -29,6 +29,7 @@ func (l *linear) generate() ([]byte, error) {
 		l.MovI(regGroups, int64(l.p.K/l.span()))
 		l.Align(32)
 		group := l.Here()
+		l.startSuper()
 		l.runPasses()
 		l.AddI(regS, l.scaleStep())
 		l.AddI(regSum, 4*l.mr)
@@ -43,8 +44,12 @@ func (l *linear) generate() ([]byte, error) {
 		l.AddI(regW, (l.streams-1)*l.panelBytes())
 		l.AddI(regS, (l.streams-1)*l.scalePanel())
 	}
-	l.AddI(regOut, l.streams*l.p.Layout.NR()*4)
-	l.SubI(regPanels, l.streams)
+	width := 4 * l.p.Layout.NR()
+	l.AddI(regOut, l.streams*width)
+	l.arg(amd64.RAX, unsafe.Offsetof(args.Panels)) // the end of the row: Out + Panels*width
+	l.Shl(amd64.RAX, bits.TrailingZeros(uint(width)))
+	l.AddM(amd64.RAX, amd64.M(amd64.RDI, int(unsafe.Offsetof(args.Out))))
+	l.Cmp(regOut, amd64.RAX)
 	l.Jcc(amd64.CcNE, panel)
 	l.Ret()
 	return l.Code()
@@ -83,9 +88,6 @@ func (l *linear) inner(pass int) {
 		} else {
 			l.runByWeights(r, pass)
 		}
-		if l.wide() && (r+1)*l.c.runK()%nibbleK == 0 {
-			l.widen()
-		}
 	}
 	l.AddI(regW, l.ku/l.c.runK()*l.runBytes())
 	l.AddI(regA, l.ku*l.p.Arith.Bytes()*l.mr)
@@ -104,10 +106,10 @@ func (l *linear) runByWeights(r, pass int) {
 		}
 	}
 	for i := range l.width() {
-		l.LoadV(l.w[0], l.weights(r, pass, i))
+		src := l.source(l.w, r, pass, i)
 		l.prefetch(r, pass, i)
 		for p := range l.c.planes {
-			v := l.expand(0, l.w[0], p)
+			v := l.expand(0, src, p)
 			for m := range l.mr {
 				var act any = l.activation(r, p, m).Bcast()
 				if !l.isa.EVEX {
@@ -123,7 +125,7 @@ func (l *linear) runByWeights(r, pass int) {
 func (l *linear) runByRows(r, pass int) {
 	for p := range l.c.planes {
 		for i := range l.width() {
-			l.expand(i, l.weights(r, pass, i), p)
+			l.expand(i, l.source(nil, r, pass, i), p)
 			if p == 0 {
 				l.prefetch(r, pass, i)
 			}
@@ -168,25 +170,22 @@ func (l *linear) madd(m, i, r, p int, v amd64.Vec, act any) {
 		l.Op(amd64.VPMADDWD, l.t, v, act)
 		l.Op(amd64.VPADDD, acc, acc, l.t)
 	case dotNibble:
-		if p == 0 && r*l.c.runK()%nibbleK == 0 { // begins a sum
-			l.Op(amd64.VPMADDUBSW, l.acc16[at], v, act)
-			return
+		sum, k := l.acc16[at], r*l.c.runK()+4*p
+		if k%l.nibbleK() == 0 { // begins a sum
+			l.Op(amd64.VPMADDUBSW, sum, v, act)
+		} else {
+			l.Op(amd64.VPMADDUBSW, l.t, v, act)
+			l.Op(amd64.VPADDW, sum, sum, l.t)
 		}
-		l.Op(amd64.VPMADDUBSW, l.t, v, act)
-		l.Op(amd64.VPADDW, l.acc16[at], l.acc16[at], l.t)
+		if l.wide() && (k+4)%l.nibbleK() == 0 {
+			l.Op(amd64.VPMADDWD, sum, sum, l.ones)
+			l.Op(amd64.VPADDD, acc, acc, sum)
+		}
 	case dotByte:
 		l.Op(amd64.VPSIGNB, l.t, act, v)
 		l.Op(amd64.VPMADDUBSW, l.t, l.wabs[i%len(l.wabs)], l.t)
 		l.Op(amd64.VPMADDWD, l.t, l.t, l.ones)
 		l.Op(amd64.VPADDD, acc, acc, l.t)
-	}
-}
-
-// widen adds the int16 sums to the int32 accumulators.
-func (l *linear) widen() {
-	for i, s := range l.acc16 {
-		l.Op(amd64.VPMADDWD, s, s, l.ones)
-		l.Op(amd64.VPADDD, l.acc[i], l.acc[i], s)
 	}
 }
 
@@ -209,7 +208,9 @@ func (l *linear) place(pass, i int) (stream, col, half int) {
 
 func (l *linear) prefetch(r, pass, i int) {
 	if _, _, half := l.place(pass, i); l.pf > 0 && half == 0 {
-		l.Prefetch(l.hint, l.weights(r, pass, i).Add(l.pf))
+		for step := range l.c.steps() {
+			l.Prefetch(l.hint, l.weights(r, pass, i).Add(l.pf+step*l.stepBytes()))
+		}
 	}
 }
 

@@ -82,7 +82,7 @@ func unrolls(t tile) []int64 {
 		unit = max(unit, c.runK()*c.period)
 	}
 	if t.dot() == dotNibble {
-		unit = max(unit, min(t.p.Format.Group, nibbleK))
+		unit = max(unit, min(t.p.Format.Group, t.nibbleK()))
 	}
 	var out []int64
 	for k := unit; k <= 128 && t.p.K%k == 0; k *= 2 {
@@ -117,7 +117,7 @@ func linearConstraints(s *spaceBuilder, t tile) {
 	// Operands: for rows (order 1) all expanded weights and one activation, else one raw and one
 	// expanded vector of weights and, without embedded broadcast, the activations of a run.
 	temp, weights := 0, 1
-	if !t.isa.EVEX && t.p.Arith != kernel.F32 {
+	if !t.isa.EVEX && t.p.Arith != kernel.F32 || t.p.Format.Bits == 6 {
 		temp = 1
 	}
 	if t.dot() == dotByte {

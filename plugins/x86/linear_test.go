@@ -120,6 +120,8 @@ func linearProblems() []kernel.Problem {
 			}
 		}
 	}
+	formats = append(formats, kernel.Format{Bits: 6, Group: 64, Bias: 32, Scale: kernel.ScaleBF16},
+		kernel.FormatQ2_K, kernel.FormatQ3_K, kernel.FormatQ4_K, kernel.FormatQ5_K, kernel.FormatQ6_K)
 	formats = append(formats, kernel.FormatF16, kernel.FormatBF16, kernel.FormatF32)
 	var out []kernel.Problem
 	for _, f := range formats {
@@ -130,8 +132,11 @@ func linearProblems() []kernel.Problem {
 			for _, cols := range []int{1, 2, 4} {
 				for _, m := range kernel.MPoints {
 					k := 2 * max(f.Group, 64)
-					if f.IsFloat() {
+					switch {
+					case f.IsFloat():
 						k = 88
+					case f.Super != kernel.SuperNone:
+						k = kernel.SuperGroup * (1 + m%3)
 					}
 					out = append(out, kernel.Problem{Op: kernel.OpLinear, Arith: arith, M: m, N: 16*cols*3 - 5, K: k,
 						Format: f, Layout: kernel.Layout{Lanes: 16, Cols: cols}})
@@ -188,10 +193,11 @@ func TestLinear(t *testing.T) {
 // Many configurations of the problems that matter most.
 func TestLinearConfigs(t *testing.T) {
 	eachISA(t, func(t *testing.T, isa ISA) {
-		for _, f := range []kernel.Format{kernel.FormatQ4_0, kernel.FormatQ4_1, kernel.Asym(128), kernel.FormatQ8_0} {
+		for _, f := range []kernel.Format{kernel.FormatQ4_0, kernel.FormatQ4_1, kernel.Asym(128), kernel.FormatQ8_0,
+			kernel.FormatQ4_K, kernel.FormatQ6_K} {
 			for _, m := range []int{1, 4, 512} {
 				t.Run(fmt.Sprintf("%s/m%d", f, m), func(t *testing.T) {
-					p := kernel.Problem{Op: kernel.OpLinear, Arith: kernel.A8, M: m, N: 90, K: 128, Format: f,
+					p := kernel.Problem{Op: kernel.OpLinear, Arith: kernel.A8, M: m, N: 90, K: max(128, f.Unit()), Format: f,
 						Layout: kernel.Layout{Lanes: 16, Cols: 2}}
 					r := rand.New(rand.NewPCG(3, uint64(m)))
 					for _, c := range sample(r, spaceOf(t, isa, p), 20/every(10)) {

@@ -18,7 +18,7 @@ func packSpace(_ ISA, p kernel.Problem) (kernel.Space, error) {
 		return kernel.Space{}, err
 	}
 	if p.Format.IsFloat() || p.Layout.Lanes != 16 || p.Layout.Cols < 1 || p.Layout.Cols > 16 {
-		return kernel.Space{}, fmt.Errorf("%w: %s: want codes of 4 or 8 bits and 16 lanes", kernel.ErrUnsupported, p)
+		return kernel.Space{}, fmt.Errorf("%w: %s: want codes of 4, 6 or 8 bits and 16 lanes", kernel.ErrUnsupported, p)
 	}
 	return kernel.Space{Version: "1"}, nil
 }
@@ -83,9 +83,36 @@ func (e *Emitter) packOctet(bits int, to amd64.Reg, run int, lo, hi [4]amd64.Mem
 		}
 		return
 	}
+	if bits == 6 {
+		e.packUpper(amd64.M(to, 2*run))
+	}
 	for i := range 2 { // high nibbles are the next dword
 		e.Op(amd64.VPSLLD, y(2*i+1), y(2*i+1), 4)
 		e.Op(amd64.VPOR, y(2*i), y(2*i), y(2*i+1))
 		e.Op(amd64.VMOVUPSS, amd64.M(to, i*run), y(2*i))
+	}
+}
+
+// packUpper stores the upper two bits of the codes in y0 to y3, in bits 2i and 2i+1 those of yi, and
+// clears them in the codes.
+func (e *Emitter) packUpper(to amd64.Mem) {
+	y := amd64.Y
+	all := func(b uint32) amd64.Mem {
+		b *= 0x01010101
+		return e.words(b, b, b, b, b, b, b, b)
+	}
+	e.Op(amd64.VPSRLW, y(4), y(0), 4)
+	e.Op(amd64.VPSRLW, y(5), y(1), 2)
+	e.Op(amd64.VPSLLW, y(7), y(3), 2)
+	e.Op(amd64.VPAND, y(4), y(4), all(0x03))
+	e.Op(amd64.VPAND, y(5), y(5), all(0x0c))
+	e.Op(amd64.VPAND, y(6), y(2), all(0x30))
+	e.Op(amd64.VPAND, y(7), y(7), all(0xc0))
+	e.Op(amd64.VPOR, y(4), y(4), y(5))
+	e.Op(amd64.VPOR, y(6), y(6), y(7))
+	e.Op(amd64.VPOR, y(4), y(4), y(6))
+	e.Op(amd64.VMOVUPSS, to, y(4))
+	for i := range 4 {
+		e.Op(amd64.VPAND, y(i), y(i), all(0x0f))
 	}
 }

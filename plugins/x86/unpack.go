@@ -24,7 +24,7 @@ type unpacker struct {
 func newUnpacker(isa ISA, p kernel.Problem) *unpacker {
 	t := tile{p: p, isa: isa, mr: 1, vecs: p.Layout.Cols * isa.Halves(), streams: 1}
 	u := &unpacker{linear: &linear{Emitter: NewEmitter(isa), tile: t, c: t.codec()}}
-	u.raw, u.x, u.s, u.m = u.Vec(), u.Vec(), u.Vec(), u.Vec()
+	u.raw, u.x, u.s, u.m, u.t = u.Vec(), u.Vec(), u.Vec(), u.Vec(), u.Vec()
 	u.masks()
 	if p.Arith == kernel.F32 && p.Format.Bias != 0 {
 		u.negBias = u.constant(true, u.coefBits())
@@ -37,7 +37,7 @@ func (u *unpacker) generate() ([]byte, error) {
 	u.arg(regW, unsafe.Offsetof(args.W))
 	u.arg(regS, unsafe.Offsetof(args.S))
 	u.arg(regOut, unsafe.Offsetof(args.Out))
-	u.arg(regPanels, unsafe.Offsetof(args.Panels))
+	u.arg(regLDC, unsafe.Offsetof(args.Panels)) // a register that unpack has no other use for
 	panel := u.Here()
 	if u.p.Arith == kernel.F32 && !u.p.Format.IsFloat() {
 		u.dequantise()
@@ -48,7 +48,7 @@ func (u *unpacker) generate() ([]byte, error) {
 			}
 		})
 	}
-	u.Dec(regPanels)
+	u.Dec(regLDC)
 	u.Jcc(amd64.CcNE, panel)
 	u.Ret()
 	return u.Code()
@@ -58,12 +58,13 @@ func (u *unpacker) generate() ([]byte, error) {
 func (u *unpacker) dequantise() {
 	runs := u.p.Format.Group / u.c.runK()
 	u.times(regGroups, u.p.K/u.p.Format.Group, func() {
+		u.startSuper()
 		for i := range u.width() {
 			if i > 0 {
 				u.SubI(regW, runs*u.runBytes())
-				u.SubI(regOut, runs*u.c.planes*u.runBytes())
+				u.SubI(regOut, runs*u.c.planes*u.stepBytes())
 			}
-			u.loadScale(u.scales(), 0, i)
+			u.loadScale(u.scales(), u.raw, 0, i)
 			u.runs(u.p.Format.Group, func() { u.vector(i) })
 		}
 		u.AddI(regS, u.scaleStep())
@@ -79,23 +80,21 @@ func (u *unpacker) scales() []amd64.Vec {
 
 // runs repeats body for every period of runs over k.
 func (u *unpacker) runs(k int, body func()) {
-	step := u.c.period * u.runBytes()
 	u.times(regInner, k/u.c.runK()/u.c.period, func() {
 		body()
-		u.AddI(regW, step)
-		u.AddI(regOut, step*u.c.planes)
+		u.AddI(regW, u.c.period*u.runBytes())
+		u.AddI(regOut, u.c.period*u.c.planes*u.stepBytes())
 	})
 }
 
 // vector unpacks vector i of one period of runs.
 func (u *unpacker) vector(i int) {
 	for r := range u.c.period {
-		src := u.weights(r, 0, i)
-		u.LoadV(u.raw, src)
+		src, at := u.source([]amd64.Vec{u.raw}, r, 0, i), int(u.weights(0, 0, i).Disp)
 		for p := range u.c.planes {
-			u.c.expand(u.linear, u.x, u.raw, p)
+			u.c.expand(u.linear, u.x, src, p)
 			u.scale()
-			u.StoreV(amd64.M(regOut, u.c.step(r, p)*u.runBytes()+int(src.Disp)%u.runBytes()), u.x)
+			u.StoreV(amd64.M(regOut, u.c.step(r, p)*u.stepBytes()+at), u.x)
 		}
 	}
 }
