@@ -203,7 +203,7 @@ func TestExplainAndProbes(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, i := range x.Matrices {
-		if exact := i.Type != "Q4_K" && i.Type != "Q6_K"; i.Kept != exact || i.Error > 2e-3 || i.Tensor == "" {
+		if !i.Kept || i.Error != 0 || i.Tensor == "" {
 			t.Errorf("%s of layer %d: %s %s, kept %v, error %v", i.Role, i.Layer, i.Tensor, i.Type, i.Kept, i.Error)
 		}
 		if len(i.Kernels) != len(kernel.MPoints) {

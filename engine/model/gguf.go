@@ -184,20 +184,19 @@ type matrix struct {
 	pair   int // head size of paired rows, else 0
 	rot    int // rows of a head that rotate
 	native kernel.Format
-	exact  bool
 }
 
 func newMatrix(t *gguf.Tensor, first, pair, rot int) (*matrix, error) {
-	f, exact, err := quant.FormatFor(t.Type, t.K())
+	f, err := quant.FormatFor(t.Type, t.K())
 	if err != nil {
 		return nil, fmt.Errorf("tensor %q: %w", t.Name, err)
 	}
-	return &matrix{t, first, pair, rot, f, exact}, nil
+	return &matrix{t, first, pair, rot, f}, nil
 }
 
 func (m *matrix) Source() (name, typ string) { return m.t.Name, m.t.Type.String() }
 
-func (m *matrix) Native() (kernel.Format, bool) { return m.native, m.exact }
+func (m *matrix) Native() kernel.Format { return m.native }
 
 func (m *matrix) row(n int) []byte { return m.t.Row(m.first + halves(n, m.pair, m.rot)) }
 
@@ -220,7 +219,7 @@ func (m *matrix) Row(n int, f kernel.Format, dst Row) error {
 		}
 		return nil
 	case f == m.native:
-		return m.wrap(quant.Codes(m.t.Type, m.row(n), dst.Codes, dst.Scales, dst.Offsets))
+		return m.wrap(quant.Codes(m.t.Type, m.row(n), dst.Codes, dst.ScaleSet))
 	}
 	buf, _ := floatRows.Get().(*[]float32)
 	if buf == nil || cap(*buf) < m.t.K() {

@@ -66,9 +66,9 @@ type Checkpoint interface {
 type Matrix interface {
 	// Source names the stored tensor and its type.
 	Source() (name, typ string)
-	// Native is the format that holds the stored grid, and whether without any error.
-	Native() (f kernel.Format, exact bool)
-	// Row writes row n in format f: codes (K), scales and offsets (K/Group), or floats (K). Codes of
+	// Native is the format that holds the stored weights exactly.
+	Native() kernel.Format
+	// Row writes row n in format f: codes (K) with their scales, or floats (K). Codes of
 	// another format than Native are made by quantising the stored values.
 	Row(n int, f kernel.Format, dst Row) error
 	// Floats writes row n as stored, dequantised.
@@ -77,9 +77,9 @@ type Matrix interface {
 
 // Row receives one row of weights.
 type Row struct {
-	Codes           []byte
-	Scales, Offsets []uint16
-	Floats          []float32
+	Codes []byte
+	kernel.ScaleSet
+	Floats []float32
 }
 
 // Model is a shape with its weights.
@@ -108,8 +108,7 @@ func (m *Model) Format(r Role, layer, k int, n Numerics) (kernel.Format, error) 
 	if err != nil {
 		return kernel.Format{}, err
 	}
-	native, _ := w.Native()
-	return Executed(native, r, k, n.Requant), nil
+	return Executed(w.Native(), r, k, n.Requant), nil
 }
 
 // Executed decides the format of a matrix from the one that holds its source: what is quantised

@@ -44,28 +44,40 @@ func expand(f kernel.Format, q []uint8, s, m float32, dst []float32) {
 	}
 }
 
+// maxGroups is the most groups that a block has.
+const maxGroups = 16
+
 // decoder decodes one block at a time to codes and the exact scales of the type.
 type decoder struct {
 	codec
 	bytes, groups int
 	q             [256]uint8
+	set           kernel.ScaleSet
 	s, m          [maxGroups]float32
-	hs, hm        [maxGroups]uint16
 }
 
 func newDecoder(t gguf.Type, c codec) *decoder {
-	return &decoder{codec: c, bytes: t.BlockBytes(), groups: t.Block() / c.format.Group}
+	return &decoder{codec: c, bytes: t.BlockBytes(), groups: t.Block() / c.format.Group, set: c.format.NewScaleSet(t.Block())}
 }
 
 func (d *decoder) block(src []byte, i int) {
 	b := src[i*d.bytes:][:d.bytes]
-	if d.wide != nil {
-		d.wide(b, d.q[:], d.s[:d.groups], d.m[:d.groups])
+	if d.super == nil {
+		d.half(b, d.q[:], d.set.Scales, d.set.Offsets)
+		d.s[0] = F16(d.set.Scales[0])
+		if d.format.Offset {
+			d.m[0] = F16(d.set.Offsets[0])
+		}
 		return
 	}
-	d.half(b, d.q[:], d.hs[:d.groups], d.hm[:d.groups])
-	for g := range d.groups {
-		d.s[g], d.m[g] = F16(d.hs[g]), F16(d.hm[g])
+	d.super(b, d.q[:], d.set)
+	s := F16(d.set.Scales[0])
+	for g, sub := range d.set.Subs {
+		if d.format.Super == kernel.SuperQ6K {
+			d.s[g] = s * float32(int8(sub))
+			continue
+		}
+		d.s[g], d.m[g] = s*float32(sub), F16(d.set.Offsets[0])*float32(d.set.SubOffsets[g])
 	}
 }
 

@@ -11,6 +11,8 @@ import (
 
 	"github.com/tilewright/tilewright/engine/gguf"
 	"github.com/tilewright/tilewright/engine/gguf/gguftest"
+	"github.com/tilewright/tilewright/kernel"
+	"github.com/tilewright/tilewright/kernel/ref"
 )
 
 type blockFile struct {
@@ -74,55 +76,51 @@ func TestDequantMatchesGGML(t *testing.T) {
 	}
 }
 
-// TestCodesReproduce: codes, scales and offsets give every weight exactly for exact formats, and
-// within the rounding of f16 scales for the others.
+// TestCodesReproduce: packed and unpacked, the codes and scales of every type give every weight, bit
+// for bit.
 func TestCodesReproduce(t *testing.T) {
 	for _, f := range blockFiles(t) {
 		if f.typ.IsFloat() {
 			continue
 		}
 		t.Run(f.name, func(t *testing.T) {
-			kf, exact, err := FormatFor(f.typ, len(f.want))
+			k := f.typ.Block()
+			kf, err := FormatFor(f.typ, k)
 			if err != nil {
 				t.Fatal(err)
 			}
-			if err := kf.Validate(); err != nil {
-				t.Error(err)
-			}
-			q := make([]uint8, len(f.want))
-			s, m := make([]uint16, len(q)/kf.Group), make([]uint16, len(q)/kf.Group)
-			if err := Codes(f.typ, f.src, q, s, m); err != nil {
-				t.Fatal(err)
-			}
-			got := make([]float32, len(q))
-			for g := range s {
-				for _, c := range q[g*kf.Group : (g+1)*kf.Group] {
-					if int(c) >= 1<<kf.Bits {
-						t.Fatalf("code %d does not fit %d bits", c, kf.Bits)
-					}
-				}
-				expand(kf, q[g*kf.Group:], F16(s[g]), F16(m[g]), got[g*kf.Group:])
-			}
-			loss, err := Error(f.typ, f.src)
+			m, err := ref.NewMatrix(kf, len(f.want)/k, k)
 			if err != nil {
 				t.Fatal(err)
 			}
-			t.Logf("%s: %v", kf, loss)
-			if exact {
-				sameBits(t, got, f.want)
-				if loss.Max != 0 {
-					t.Errorf("loss %v of an exact format", loss)
-				}
-			} else if loss.RMSRel() > 1e-3 || loss.Over != 0 {
-				t.Errorf("loss %v", loss)
+			if err := Codes(f.typ, f.src, m.Codes, m.ScaleSet); err != nil {
+				t.Fatal(err)
 			}
-			for i := range got {
-				if d := math.Abs(float64(got[i] - f.want[i])); d > loss.Max*1.0001 {
-					t.Fatalf("weight %d is off by %v, more than the reported %v", i, d, loss.Max)
+			l := kernel.Layout{Lanes: 16, Cols: 2}
+			codes, scales, err := ref.Pack(l, m)
+			if err != nil {
+				t.Fatal(err)
+			}
+			got := make([]float32, len(f.want))
+			for n := range m.N {
+				if err := ref.Row(got[n*k:(n+1)*k], l, kf, codes, scales, n); err != nil {
+					t.Fatal(err)
 				}
 			}
+			sameValues(t, got, f.want)
 		})
 	}
+}
+
+// sameValues is sameBits, but that zeros may differ in sign: a dot product cannot tell.
+func sameValues(t *testing.T, got, want []float32) {
+	t.Helper()
+	for i := range want {
+		if got[i] == 0 && want[i] == 0 {
+			got[i] = want[i]
+		}
+	}
+	sameBits(t, got, want)
 }
 
 func TestHalves(t *testing.T) {
@@ -159,18 +157,18 @@ func TestHalves(t *testing.T) {
 }
 
 func TestUnusableInput(t *testing.T) {
-	if _, _, err := FormatFor(gguf.Q4_K, 288); err == nil {
+	if _, err := FormatFor(gguf.Q4_K, 288); err == nil {
 		t.Error("rows of 288 in blocks of 256")
 	}
-	if _, _, err := FormatFor(16, 256); err == nil {
+	if _, err := FormatFor(16, 256); err == nil {
 		t.Error("IQ2_XXS accepted")
 	}
 	b := make([]byte, 18)
 	le.PutUint16(b, 0x7c00)
-	if err := Codes(gguf.Q4_0, b, make([]uint8, 32), make([]uint16, 1), nil); err == nil {
+	if err := Codes(gguf.Q4_0, b, make([]uint8, 32), kernel.FormatQ4_0.NewScaleSet(32)); err == nil {
 		t.Error("an infinite scale accepted")
 	}
-	if err := Codes(gguf.Q4_0, b[:17], make([]uint8, 32), make([]uint16, 1), nil); err == nil {
+	if err := Codes(gguf.Q4_0, b[:17], make([]uint8, 32), kernel.FormatQ4_0.NewScaleSet(32)); err == nil {
 		t.Error("half a block accepted")
 	}
 	if err := Dequant(gguf.Q4_0, b, make([]float32, 31)); err == nil {
@@ -187,11 +185,10 @@ func BenchmarkCodes(b *testing.B) {
 	for _, t := range []gguf.Type{gguf.Q4_0, gguf.Q4_1, gguf.Q8_0, gguf.Q5_0, gguf.Q4_K, gguf.Q6_K, gguf.Q3_K, gguf.IQ4_NL} {
 		b.Run(t.String(), func(b *testing.B) {
 			const k = 4096
-			f, _, _ := FormatFor(t, k)
-			src, q := make([]byte, t.RowBytes(k)), make([]uint8, k)
-			s, m := make([]uint16, k/f.Group), make([]uint16, k/f.Group)
+			f, _ := FormatFor(t, k)
+			src, q, s := make([]byte, t.RowBytes(k)), make([]uint8, k), f.NewScaleSet(k)
 			for b.Loop() {
-				if err := Codes(t, src, q, s, m); err != nil {
+				if err := Codes(t, src, q, s); err != nil {
 					b.Fatal(err)
 				}
 			}

@@ -2,6 +2,8 @@ package quant
 
 import (
 	"encoding/binary"
+
+	"github.com/tilewright/tilewright/kernel"
 )
 
 // Blocks of 32 weights (ggml-quants.c, dequantize_row_*). Eight codes at a time in a uint64; in the
@@ -99,11 +101,11 @@ func iq4nl(b []byte, q []uint8, s, _ []uint16) {
 	}
 }
 
-func iq4xs(b []byte, q []uint8, s, _ []float32) {
-	d, high := F16(le.Uint16(b)), le.Uint16(b[2:])
+func iq4xs(b []byte, q []uint8, s kernel.ScaleSet) {
+	s.Scales[0] = le.Uint16(b)
+	high := le.Uint16(b[2:])
 	for i := range 8 {
-		ls := int(b[4+i/2]>>(i%2*4)&15) | int(high>>(2*i)&3)<<4
-		s[i] = d * float32(ls-32)
+		s.Subs[i] = b[4+i/2]>>(i%2*4)&15 | uint8(high>>(2*i)&3)<<4 - 32
 		iq4(b[8+16*i:], q[32*i:])
 	}
 }

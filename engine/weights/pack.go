@@ -23,8 +23,9 @@ type Packer struct {
 	block  *mem.Block
 	size   int
 	codes  []byte
-	scales []uint16
-	offs   []uint16
+	scales kernel.ScaleSet // of format
+	format kernel.Format
+	room   int // weights that scales are for
 	floats []float32
 }
 
@@ -56,8 +57,8 @@ func (p *Packer) grow(t *Tensor, panels int) error {
 		p.floats = p.floats[:nr*k]
 		return nil
 	}
-	if g := nr * k / t.Format.Group; cap(p.scales) < g {
-		p.scales, p.offs = make([]uint16, g), make([]uint16, g)
+	if p.format != t.Format || p.room < nr*k {
+		p.format, p.room, p.scales = t.Format, nr*k, t.Format.NewScaleSet(nr*k)
 	}
 	if p.size >= nr*k {
 		return nil
@@ -99,7 +100,7 @@ func (p *Packer) Pack(t *Tensor, lo, hi int, src Source, pack kernel.Func) error
 
 // packGroup unpacks the rows of panels lo to hi-1, then packs them panel by panel.
 func (p *Packer) packGroup(t *Tensor, lo, hi int, src Source, pack kernel.Func) error {
-	nr, k, groups := t.Layout.NR(), t.K, t.K/t.Format.Group
+	nr, k := t.Layout.NR(), t.K
 	rows := min(t.N, hi*nr) - lo*nr
 	part, first := t.part(lo * nr)
 	for r := range rows {
@@ -109,10 +110,7 @@ func (p *Packer) packGroup(t *Tensor, lo, hi int, src Source, pack kernel.Func) 
 			n -= t.Parts[part].Rows
 			part++
 		}
-		row := model.Row{Codes: p.codes[r*k : (r+1)*k], Scales: p.scales[r*groups : (r+1)*groups]}
-		if t.Format.Offset {
-			row.Offsets = p.offs[r*groups : (r+1)*groups]
-		}
+		row := model.Row{Codes: p.codes[r*k : (r+1)*k], ScaleSet: p.scales.Slice(t.Format, r*k, (r+1)*k)}
 		if err := src.Row(part, n, row); err != nil {
 			return err
 		}
@@ -130,16 +128,11 @@ func (p *Packer) packGroup(t *Tensor, lo, hi int, src Source, pack kernel.Func) 
 
 // packPanel packs a panel from rows rows of scratch, beginning with row at.
 func (p *Packer) packPanel(t *Tensor, panel, at, rows int, pack kernel.Func) error {
-	k, groups := t.K, t.K/t.Format.Group
+	k := t.K
 	dst, dstScales := t.panel(panel)
 	*p.args = kernel.PackArgs{Src: mem.Addr(p.codes[at*k:]), Dst: mem.Addr(dst), K: int64(k), SrcStride: int64(k)}
 	pack(ptr(p.args))
-	scales := p.scales[at*groups : (at+rows)*groups]
-	var offs []uint16
-	if t.Format.Offset {
-		offs = p.offs[at*groups : (at+rows)*groups]
-	}
-	return ref.PackScales(dstScales, t.Layout, t.Format, k, scales, offs)
+	return ref.PackScales(dstScales, t.Layout, t.Format, k, rows, p.scales.Slice(t.Format, at*k, (at+rows)*k))
 }
 
 func (p *Packer) packFloats(t *Tensor, panel int, src Source) error {
@@ -199,11 +192,7 @@ func (r *Repacked) Row(part, n int, dst model.Row) error {
 		copy(dst.Floats, r.m.Floats[n*t.K:(n+1)*t.K])
 		return nil
 	}
-	g := t.K / t.Format.Group
 	copy(dst.Codes, r.m.Codes[n*t.K:(n+1)*t.K])
-	copy(dst.Scales, r.m.Scales[n*g:(n+1)*g])
-	if t.Format.Offset {
-		copy(dst.Offsets, r.m.Offsets[n*g:(n+1)*g])
-	}
+	dst.ScaleSet.Copy(r.m.Slice(t.Format, n*t.K, (n+1)*t.K))
 	return nil
 }

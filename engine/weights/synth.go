@@ -2,10 +2,12 @@ package weights
 
 import (
 	"encoding/binary"
+	"fmt"
 	"math"
 	"unsafe"
 
 	"github.com/tilewright/tilewright/engine/mem"
+	"github.com/tilewright/tilewright/kernel"
 	"github.com/tilewright/tilewright/kernel/ref"
 )
 
@@ -15,22 +17,24 @@ func ptr[T any](p *T) unsafe.Pointer { return unsafe.Pointer(p) }
 // standard deviation about 1/sqrt(K), straight in packed form. A weight depends on seed, channel and
 // position, not on the layout, so that every layout holds the same model.
 func Synthesize(t *Tensor, lo, hi int, seed uint64) error {
-	nr, groups := t.Layout.NR(), t.K/t.Format.Group
+	nr, groups := t.Layout.NR(), t.K/t.Format.ScaleGroup()
+	if t.Format.Super != kernel.SuperNone {
+		return fmt.Errorf("%s: no pseudo-random weights of %s", t.Role, t.Format)
+	}
 	table, negMean := scaleTable(t)
-	scales, offs := make([]uint16, nr*groups), make([]uint16, nr*groups)
+	set := t.Format.NewScaleSet(nr * t.K)
 	for p := lo; p < hi; p++ {
 		codes, dst := t.panel(p)
 		rows := min(nr, t.N-p*nr)
 		randomize(codes, nr, p*nr, rows, t.Format.Bias, seed)
 		for i := range rows * groups {
 			c := mix(seed+uint64(p*nr*groups+i)) % scaleSteps
-			scales[i], offs[i] = table[c], negMean[c]
+			set.Scales[i] = table[c]
+			if t.Format.Offset {
+				set.Offsets[i] = negMean[c]
+			}
 		}
-		o := offs[:rows*groups]
-		if !t.Format.Offset {
-			o = nil
-		}
-		if err := ref.PackScales(dst, t.Layout, t.Format, t.K, scales[:rows*groups], o); err != nil {
+		if err := ref.PackScales(dst, t.Layout, t.Format, t.K, rows, set.Slice(t.Format, 0, rows*t.K)); err != nil {
 			return err
 		}
 	}

@@ -30,11 +30,7 @@ func NewTensor(s model.Segment, l kernel.Layout) (*Tensor, error) {
 	if err := l.Validate(s.Format); err != nil {
 		return nil, err
 	}
-	unit := s.Format.Group
-	if s.Format.IsFloat() {
-		unit = 32 / s.Format.Bits
-	}
-	if s.K%unit != 0 {
+	if unit := s.Format.Unit(); s.K%unit != 0 {
 		return nil, fmt.Errorf("%s: K = %d is not a multiple of %d, as %s needs", s.Role, s.K, unit, s.Format)
 	}
 	return &Tensor{Segment: s, Layout: l, Panels: l.Panels(s.N),

@@ -3,10 +3,10 @@
 package srcdigest
 
 var digests = map[string]string{
-	"kernel":          "513c0eac2ee14d2623817f4c479def2cbc9bddf56ecc6249bd3a8d50f8309620",
-	"engine":          "f4eb10bf941068e707fde7dbbc0311dbe38e941e71ea55eff9c01c52e2edec9d",
-	"plugins/x86":     "257557abca785c40b585dd4b943eaee4aff7b96d2c5b716aafe2b9080344f392",
+	"kernel":          "d0a0aea0c3c5e6f8716e8fb34dcfefae08cb909010b4505332b5ffe9d8402174",
+	"engine":          "a91b5539b543ecfebc5efd4c8814946dfb4cfbdbc3cc9197e2dcb23596493cbf",
+	"plugins/x86":     "3cf4f5aa2491376d28b2435d0048198064ae36db36ecb28fa8cd6e76f39f0628",
 	"plugins/avx512":  "da6897d229254f62c9b7140bfa0d7ab61691430cf2e0590c1656b4e3273ffd1b",
 	"plugins/avx2":    "f300d26d61b3ea16d829dad8208ea608efd21cc1d90d65f660a22c109d971521",
-	"plugins/generic": "7cde45b344dc49e55683ccc47e2e3111ed77ec2464d5c9e832e68a1183a17db1",
+	"plugins/generic": "24f288336a1c2e662c0f4855aaa9ddc4a8155687689c3f9687f3e087030b96dd",
 }
