@@ -63,21 +63,50 @@ func BenchmarkPreset(b *testing.B) {
 			b.ReportMetric(512*float64(st.MACsPerToken)*float64(b.N)/b.Elapsed().Seconds()/1e9, "GMAC/s")
 			p.report(b)
 		})
-		b.Run(fmt.Sprintf("%s/%s/tg", name, w), func(b *testing.B) {
-			s := session(b, e)
-			if _, err := s.Prefill(b.Context(), ids[:128]); err != nil {
-				b.Fatal(err)
-			}
-			clear(p)
-			for b.Loop() {
-				if _, err := s.Step(b.Context(), 17); err != nil {
+		for _, depth := range []int{128, 3968} {
+			b.Run(fmt.Sprintf("%s/%s/tg@d%d", name, w, depth), func(b *testing.B) {
+				s := session(b, e)
+				if _, err := s.Prefill(b.Context(), ids[:128]); err != nil {
 					b.Fatal(err)
 				}
-				s.Truncate(128)
-			}
-			b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "tok/s")
-			b.ReportMetric(float64(st.BytesPerToken)*float64(b.N)/b.Elapsed().Seconds()/1e9, "GB/s")
-			p.report(b)
-		})
+				if err := s.Repeat(depth); err != nil {
+					b.Fatal(err)
+				}
+				clear(p)
+				for b.Loop() {
+					if _, err := s.Step(b.Context(), 17); err != nil {
+						b.Fatal(err)
+					}
+					s.Truncate(depth)
+				}
+				b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "tok/s")
+				b.ReportMetric(float64(st.BytesPerToken)*float64(b.N)/b.Elapsed().Seconds()/1e9, "GB/s")
+				b.ReportMetric(float64(e.KVBytes(depth))*float64(b.N)/float64(p["attn"]), "attn-GB/s")
+				p.report(b)
+			})
+		}
+	}
+}
+
+// BenchmarkLoad loads TILEWRIGHT_BENCH_MODEL, a GGUF file that should be in the page cache.
+func BenchmarkLoad(b *testing.B) {
+	path := os.Getenv("TILEWRIGHT_BENCH_MODEL")
+	if path == "" {
+		b.Skip("TILEWRIGHT_BENCH_MODEL is not set")
+	}
+	for b.Loop() {
+		m, err := engine.Open(path)
+		if err != nil {
+			b.Fatal(err)
+		}
+		e, err := engine.Load(b.Context(), m, nativeOptions(model.W4A8))
+		if err != nil {
+			b.Fatal(err)
+		}
+		b.ReportMetric(float64(e.Stats().WeightsBytes)*float64(b.N)/b.Elapsed().Seconds()/1e9, "GB/s")
+		b.StopTimer()
+		e.Close()
+		m.Close()
+		b.StartTimer()
 	}
 }

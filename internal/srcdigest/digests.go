@@ -3,7 +3,7 @@
 package srcdigest
 
 var digests = map[string]string{
-	"kernel":          "d0a0aea0c3c5e6f8716e8fb34dcfefae08cb909010b4505332b5ffe9d8402174",
+	"kernel":          "a0084bb2fa25ff383d10f89c179dea3fa817e8dd724bbe52a1899300e40041fe",
 	"engine":          "a91b5539b543ecfebc5efd4c8814946dfb4cfbdbc3cc9197e2dcb23596493cbf",
 	"plugins/x86":     "3cf4f5aa2491376d28b2435d0048198064ae36db36ecb28fa8cd6e76f39f0628",
 	"plugins/avx512":  "da6897d229254f62c9b7140bfa0d7ab61691430cf2e0590c1656b4e3273ffd1b",

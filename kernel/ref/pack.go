@@ -58,14 +58,14 @@ func PackScales(dst []byte, l kernel.Layout, f kernel.Format, k, rows int, s ker
 		return fmt.Errorf("ref: %d scales and %d offsets do not fit %d rows of a panel %s of %s, K = %d, of %d bytes",
 			len(s.Scales), len(s.Offsets), rows, l, f, k, len(dst))
 	}
-	clear(dst)
+	if rows < nr {
+		clear(dst)
+	}
 	groups, per := k/f.ScaleGroup(), f.ScaleGroup()/f.Group
-	for i, v := range s.Scales {
-		at := l.ScaleAt(f, i/groups, i%groups*per)
-		binary.LittleEndian.PutUint16(dst[at:], v)
-		if f.Offset {
-			binary.LittleEndian.PutUint16(dst[at+2*nr:], s.Offsets[i])
-		}
+	stride := len(dst) / groups
+	transpose(dst, stride, groups, s.Scales)
+	if f.Offset {
+		transpose(dst[2*nr:], stride, groups, s.Offsets)
 	}
 	groups *= per
 	for i, v := range s.Subs {
@@ -76,6 +76,26 @@ func PackScales(dst []byte, l kernel.Layout, f kernel.Format, k, rows int, s ker
 		}
 	}
 	return nil
+}
+
+// transpose writes rows of groups values as columns: the value of row c and group g lies at byte
+// g*stride + 2*c. Four columns at a time share the cache line that they write to.
+func transpose(dst []byte, stride, groups int, rows []uint16) {
+	n := len(rows) / groups
+	c := 0
+	for ; c+4 <= n; c += 4 {
+		r0, r1, r2, r3 := rows[c*groups:][:groups], rows[(c+1)*groups:][:groups], rows[(c+2)*groups:][:groups], rows[(c+3)*groups:][:groups]
+		at := 2 * c
+		for g, v := range r0 {
+			binary.LittleEndian.PutUint64(dst[at:], uint64(v)|uint64(r1[g])<<16|uint64(r2[g])<<32|uint64(r3[g])<<48)
+			at += stride
+		}
+	}
+	for ; c < n; c++ {
+		for g, v := range rows[c*groups:][:groups] {
+			binary.LittleEndian.PutUint16(dst[g*stride+2*c:], v)
+		}
+	}
 }
 
 // Unpack is the inverse of Pack for a matrix of n channels.
