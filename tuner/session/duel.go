@@ -132,11 +132,26 @@ func (t *tune) group(ctx context.Context, d *duel, arms []int, b contest) error 
 		}
 	}
 	if b.prefill {
-		if err := t.round(ctx, d, ps, phasePrefill, bench.PP512, turnsOf(arms)); err != nil {
+		err := t.block(d, phasePrefill, func() error { return t.round(ctx, d, ps, phasePrefill, bench.PP512, turnsOf(arms)) })
+		if err != nil {
 			return err
 		}
 	}
-	return t.decodeTurns(ctx, d, ps, arms, b)
+	return t.block(d, phaseDecode, func() error { return t.decodeTurns(ctx, d, ps, arms, b) })
+}
+
+// block runs the turns of a phase. What disturbs them voids the phase of this pair, for all arms alike.
+// It is one block for all rounds: a single one is too short for the clock ticks by which others' use of
+// the cores is counted.
+func (t *tune) block(d *duel, phase string, f func() error) error {
+	mark := t.Watch.Mark()
+	if err := f(); err != nil {
+		return err
+	}
+	if why := t.Watch.Disturbed(mark); why != "" && d.Disturbed[phase] == "" {
+		d.Disturbed[phase] = why
+	}
+	return nil
 }
 
 // decodeTurns are the rounds of decode turns, those of the planted arms among them. Where decode is
@@ -168,10 +183,8 @@ func turnsOf(arms []int) []turnOf {
 	return out
 }
 
-// round lets the processes take their turns at a workload. What disturbs it voids the phase of this
-// pair, for all arms alike.
+// round lets the processes take their turns at a workload.
 func (t *tune) round(ctx context.Context, d *duel, ps [2]process, phase string, w bench.Test, turns []turnOf) error {
-	mark := t.Watch.Mark()
 	for _, x := range turns {
 		v := &d.Visits[x.process]
 		if v.Crash != nil {
@@ -186,9 +199,6 @@ func (t *tune) round(ctx context.Context, d *duel, ps [2]process, phase string, 
 			s.Rate, s.Want = once(b.Rates), ps[x.process].Expected()
 			v.Samples = append(v.Samples, s)
 		}
-	}
-	if why := t.Watch.Disturbed(mark); why != "" && d.Disturbed[phase] == "" {
-		d.Disturbed[phase] = why
 	}
 	return nil
 }
