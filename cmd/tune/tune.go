@@ -189,11 +189,7 @@ func (f *tuneFlags) knobs(h *app.Host) kernel.Knobs {
 	if f.Threads > 0 {
 		n = f.Threads
 	}
-	k := kernel.DefaultKnobs(n)
-	if h.Limits.Quota > 0 {
-		k.SpinMicros = 0
-	}
-	return k
+	return h.Knobs(n)
 }
 
 func absolute(r runner.Ref) runner.Ref {

@@ -153,6 +153,31 @@ func TestNewRefuses(t *testing.T) {
 	}
 }
 
+// TestSpin: workers that share CPUs never spin; those with one each spin, then park.
+func TestSpin(t *testing.T) {
+	cpus, err := AllowedCPUs()
+	if err != nil {
+		t.Fatal(err)
+	}
+	const spin = 50 * time.Microsecond
+	if p := newPool(t, len(cpus)+1, spin); p.spin != 0 {
+		t.Errorf("%d workers on %d CPUs spin for %v", len(cpus)+1, len(cpus), p.spin)
+	}
+	if len(cpus) < 2 {
+		t.Skip("one CPU: workers always share it")
+	}
+	p := newPool(t, 2, spin)
+	if p.spin != spin {
+		t.Errorf("2 workers on %d CPUs spin for %v, want %v", len(cpus), p.spin, spin)
+	}
+	if err := p.Do(func() error { return p.Run(2, func(int) {}) }); err != nil {
+		t.Fatal(err)
+	}
+	for p.slots[1].parked.Load() == 0 { // else the test times out
+		time.Sleep(time.Millisecond)
+	}
+}
+
 func BenchmarkRegion(b *testing.B) {
 	for _, n := range []int{1, 2} {
 		b.Run(fmt.Sprint(n), func(b *testing.B) {

@@ -98,9 +98,17 @@ func nucleus(c []candidate, want float64) ([]candidate, float64) {
 // Argmax is the index of the largest value, the first among equals; NaN never wins.
 func Argmax(x []float32) int {
 	best, at := float32(math.Inf(-1)), 0
-	for i, v := range x {
-		if v > best {
-			best, at = v, i
+	for i := 0; i < len(x); i += 8 {
+		if i+8 <= len(x) { // eight at a time, independent of each other: a new best is rare
+			v := (*[8]float32)(x[i:])
+			if !(v[0] > best || v[1] > best || v[2] > best || v[3] > best || v[4] > best || v[5] > best || v[6] > best || v[7] > best) {
+				continue
+			}
+		}
+		for j, v := range x[i:min(i+8, len(x))] {
+			if v > best {
+				best, at = v, i+j
+			}
 		}
 	}
 	return at

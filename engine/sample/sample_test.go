@@ -71,3 +71,29 @@ func TestSamplerFrequencies(t *testing.T) {
 		t.Errorf("all NaN drew token %d", id)
 	}
 }
+
+// TestArgmaxScans: the first of the largest wherever it stands, whatever the length.
+func TestArgmaxScans(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		x := rapid.SliceOfN(rapid.SampledFrom([]float32{float32(math.NaN()), float32(math.Inf(-1)), -1, 0, 1, 2}), 1, 40).Draw(t, "x")
+		best, want := float32(math.Inf(-1)), 0
+		for i, v := range x {
+			if v > best {
+				best, want = v, i
+			}
+		}
+		if got := Argmax(x); got != want {
+			t.Fatalf("Argmax = %d, want %d", got, want)
+		}
+	})
+}
+
+func BenchmarkArgmax(b *testing.B) {
+	x := make([]float32, 131072)
+	for i := range x {
+		x[i] = float32(i * 7919 % 131071)
+	}
+	for b.Loop() {
+		Argmax(x)
+	}
+}

@@ -4,7 +4,7 @@ package srcdigest
 
 var digests = map[string]string{
 	"kernel":          "a0084bb2fa25ff383d10f89c179dea3fa817e8dd724bbe52a1899300e40041fe",
-	"engine":          "a91b5539b543ecfebc5efd4c8814946dfb4cfbdbc3cc9197e2dcb23596493cbf",
+	"engine":          "7f47c3af4761efc853e384f36ca62646b9bdc33d681b2f39e17b4bf1714c517e",
 	"plugins/x86":     "3cf4f5aa2491376d28b2435d0048198064ae36db36ecb28fa8cd6e76f39f0628",
 	"plugins/avx512":  "da6897d229254f62c9b7140bfa0d7ab61691430cf2e0590c1656b4e3273ffd1b",
 	"plugins/avx2":    "f300d26d61b3ea16d829dad8208ea608efd21cc1d90d65f660a22c109d971521",

@@ -194,7 +194,7 @@ func (l *Loaded) load(ctx context.Context, s *cli.Shared, f *ModelFlags, ref run
 	}
 	l.Backends = b
 	l.onClose(b.Close)
-	o := resolve.Options{Suite: b.Suite, Knobs: kernel.DefaultKnobs(len(l.Host.CPUs))}
+	o := resolve.Options{Suite: b.Suite, Knobs: l.Host.Knobs(len(l.Host.CPUs))}
 	if !f.Pin {
 		o.Store = s.OpenCache(false)
 		l.onClose(o.Store.Close)
@@ -221,7 +221,7 @@ func (l *Loaded) start(ctx context.Context, f *ModelFlags, o resolve.Options, ob
 		if refused != nil {
 			l.Plan.Line = fmt.Sprintf("tuned results could not be loaded, running the defaults: run tune again (%v)", refused)
 		}
-		knobs := l.Plan.Knobs
+		knobs := l.Host.spare(l.Plan.Knobs) // those of a tune without the quota may spin
 		if err := f.apply(&knobs); err != nil {
 			return err
 		}

@@ -43,6 +43,17 @@ func NewHost(ctx context.Context, isa string) (*Host, error) {
 	return &Host{Profile: p, Features: f, CPUs: cpus[:min(len(cpus), p.Threads())], Key: resolve.HostKey(p, f)}, nil
 }
 
+// Knobs are the default knobs for a number of threads on this machine.
+func (h *Host) Knobs(threads int) kernel.Knobs { return h.spare(kernel.DefaultKnobs(threads)) }
+
+// spare turns spinning off under a CPU quota, where time spent waiting is taken from the work.
+func (h *Host) spare(k kernel.Knobs) kernel.Knobs {
+	if h.Limits.Quota > 0 {
+		k.SpinMicros = 0
+	}
+	return k
+}
+
 // LockHost keeps other measurements off this machine until the returned function is called. Where
 // another one runs, it warns and goes on.
 func LockHost() (release func()) {
