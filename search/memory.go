@@ -58,14 +58,31 @@ func (m *memory) Tell(rs []Result) {
 
 // Best lists the k best results, ties in the order first told.
 func (m *memory) Best(k int) []Result {
-	var out []Result
-	for _, key := range m.order {
+	return m.ranked(k, func(_ string, r *Result) float64 { return r.Score })
+}
+
+// ranked lists the k best usable results by score, ties in the order first told.
+func (m *memory) ranked(k int, score func(key string, r *Result) float64) []Result {
+	type entry struct {
+		r     *Result
+		score float64
+		told  int
+	}
+	all := make([]entry, 0, len(m.order))
+	for i, key := range m.order {
 		if r := m.results[key]; r.usable() {
-			out = append(out, *r)
+			all = append(all, entry{r, score(key, r), i})
 		}
 	}
-	slices.SortStableFunc(out, func(a, b Result) int { return cmp.Compare(b.Score, a.Score) })
-	return out[:min(k, len(out))]
+	slices.SortFunc(all, func(a, b entry) int {
+		return cmp.Or(cmp.Compare(b.score, a.score), cmp.Compare(a.told, b.told))
+	})
+	out := make([]Result, min(k, len(all)))
+	for i := range out {
+		out[i] = *all[i].r
+		out[i].Score = all[i].score
+	}
+	return out
 }
 
 func (r Result) usable() bool { return r.Failure == "" && r.Blocks > 0 && !math.IsNaN(r.Score) }

@@ -69,11 +69,18 @@ func (r *Race) reorder() {
 }
 
 // Next is the order of the next block: the arms still alive, balanced for position and carry-over.
+// The control is what all of them are compared with, so it comes about as often as the root of their
+// number (Dunnett 1955), spread over the block.
 func (r *Race) Next() []int {
 	order := r.orders.Next()
-	out := make([]int, len(order))
+	n := len(order)
+	more := max(0, int(math.Round(math.Sqrt(float64(n-1))))-1)
+	out := make([]int, 0, n+more)
 	for i, x := range order {
-		out[i] = r.alive[x]
+		if more > 0 && (i+1)*more/n > i*more/n {
+			out = append(out, 0)
+		}
+		out = append(out, r.alive[x])
 	}
 	return out
 }

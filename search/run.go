@@ -10,6 +10,10 @@ import (
 type RunOptions struct {
 	Batch int // [16] candidates a batch beside the control
 	Race  RaceOptions
+	// Left, if set, is the share of the budget that is left, from 1 to 0. The search ends when it
+	// falls to Keep, so that Pick can race what it found.
+	Left func() float64
+	Keep float64
 	// Seen, if set, is told every batch after it was measured (for a journal or a display).
 	Seen func([]Result)
 }
@@ -25,7 +29,7 @@ func Run(s Strategy, control kernel.Config, src Source, o RunOptions) error {
 		o.Batch = 16
 	}
 	s.Tell([]Result{{Config: control, Blocks: known}})
-	for !s.Done() {
+	for !s.Done() && (o.Left == nil || o.Left() > o.Keep) {
 		cands := s.Ask(o.Batch)
 		if len(cands) == 0 {
 			return nil
@@ -52,6 +56,64 @@ func Run(s Strategy, control kernel.Config, src Source, o RunOptions) error {
 		}
 	}
 	return nil
+}
+
+// Finalists is the number of leaders of a search that Pick races again.
+const Finalists = 6
+
+// finalTie is the log-ratio within which finalists are as good.
+const finalTie = 0.005
+
+// Pick drives a strategy as Run does and races its leaders on new data with what is left of the
+// budget: what leads after a search leads partly by luck. It returns the winner of that race, nil if
+// nothing beat the control. A race that the budget cuts short before its second block decides nothing,
+// and the leader of all data is returned.
+func Pick(s Strategy, control kernel.Config, src Source, o RunOptions) (*Result, error) {
+	if err := Run(s, control, src, o); err != nil {
+		return nil, err
+	}
+	arms := []kernel.Config{control}
+	for _, r := range s.Best(Finalists) {
+		if r.Config.String() != control.String() && r.Score > 0 {
+			arms = append(arms, r.Config)
+		}
+	}
+	if len(arms) == 1 {
+		return nil, nil
+	}
+	ro := o.Race
+	ro.MaxBlocks, ro.Keep, ro.Tie, ro.Seed = finalBlocks, 1, finalTie, ro.Seed+1<<32
+	finals, err := Compete(arms, src, ro)
+	if err != nil && !errors.Is(err, ErrBudget) {
+		return nil, err
+	}
+	s.Tell(finals)
+	if o.Seen != nil && len(finals) > 0 {
+		o.Seen(finals)
+	}
+	return bestOf(s, finals), nil
+}
+
+const (
+	finalBlocks = 40 // of the race of the finalists, at most
+	minFinal    = 2  // blocks below which it says nothing
+)
+
+// bestOf is the best of a final race, by new data where there are enough, nil if it is the control.
+func bestOf(s Strategy, finals []Result) *Result {
+	var best *Result
+	for _, r := range finals {
+		if r.Failure == "" && r.Blocks < minFinal {
+			if top := s.Best(1); len(top) > 0 && top[0].Score > 0 {
+				return &top[0]
+			}
+			return nil
+		}
+		if r.usable() && r.Score > 0 && (best == nil || r.Score > best.Score) {
+			best = &r
+		}
+	}
+	return best
 }
 
 // Compete races arms (arms[0] the control) to its end and returns a result for each of the others,

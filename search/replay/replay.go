@@ -3,12 +3,14 @@
 package replay
 
 import (
+	"compress/gzip"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"math"
-	"math/rand/v2"
+	"os"
+	"strconv"
 
 	"github.com/tilewright/tilewright/kernel"
 	"github.com/tilewright/tilewright/search"
@@ -67,6 +69,24 @@ func Decode(r io.Reader) (*Recording, error) {
 	return &rec, nil
 }
 
+// Open reads a recording from a gzipped file.
+func Open(file string) (*Recording, error) {
+	f, err := os.Open(file)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	z, err := gzip.NewReader(f)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %s: %w", ErrRecording, file, err)
+	}
+	r, err := Decode(z)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", file, err)
+	}
+	return r, nil
+}
+
 func (r *Recording) check(s Sample) error {
 	switch {
 	case s.Block < 0:
@@ -117,7 +137,12 @@ func (r *Recorder) Measure(arms []kernel.Config, order []int) (search.Block, err
 	if b.Disturbed != "" {
 		r.Samples = append(r.Samples, Sample{Block: r.block, Disturbed: b.Disturbed})
 	}
+	seen := map[int]bool{}
 	for _, a := range order {
+		if seen[a] { // the control may come more than once
+			continue
+		}
+		seen[a] = true
 		s := Sample{Block: r.block, Control: a == 0}
 		if a > 0 {
 			s.Config = arms[a]
@@ -126,7 +151,7 @@ func (r *Recorder) Measure(arms []kernel.Config, order []int) (search.Block, err
 		case b.Failures[a] != "":
 			s.Failure = b.Failures[a]
 		case a < len(b.Costs) && b.Costs[a] > 0 && !math.IsInf(b.Costs[a], 0):
-			s.Cost = b.Costs[a]
+			s.Cost = digits(b.Costs[a])
 		default:
 			continue
 		}
@@ -136,89 +161,11 @@ func (r *Recorder) Measure(arms []kernel.Config, order []int) (search.Block, err
 	return b, nil
 }
 
-// Source plays a recording back, deterministic by seed: each block draws, for every arm, one of the
-// blocks that it was recorded in, and gives its cost there relative to the control there, so that
-// paired noise is the recorded noise. It may be asked for more blocks than were recorded.
-type Source struct {
-	Budget int // samples left
-
-	rng     *rand.Rand
-	control []float64            // costs, in block order
-	ratios  map[string][]float64 // by configuration: ln(cost / control in the same block)
-	failed  map[string]string
-}
-
-// NewSource plays rec back under a budget of samples. Disturbed blocks are left out.
-func NewSource(rec *Recording, budget int, seed uint64) (*Source, error) {
-	s := &Source{Budget: budget, rng: rand.New(rand.NewPCG(seed, 0x4e91)), ratios: map[string][]float64{}, failed: map[string]string{}}
-	void, control := map[int]bool{}, map[int]float64{}
-	for _, x := range rec.Samples {
-		switch {
-		case x.Disturbed != "":
-			void[x.Block] = true
-		case x.Control && x.Failure == "":
-			control[x.Block] = x.Cost
-		}
+// digits rounds to the five digits that a timing can hold, which keeps recordings small.
+func digits(x float64) float64 {
+	y, err := strconv.ParseFloat(strconv.FormatFloat(x, 'g', 5, 64), 64)
+	if err != nil {
+		return x
 	}
-	for _, x := range rec.Samples {
-		key := x.Config.String()
-		switch {
-		case x.Disturbed != "":
-		case x.Control:
-			if x.Failure == "" && !void[x.Block] {
-				s.control = append(s.control, x.Cost)
-			}
-		case x.Failure != "":
-			s.failed[key] = x.Failure
-		case !void[x.Block] && control[x.Block] > 0:
-			s.ratios[key] = append(s.ratios[key], math.Log(x.Cost/control[x.Block]))
-		}
-	}
-	if len(s.control) == 0 {
-		return nil, fmt.Errorf("%w: no undisturbed block holds the control", ErrRecording)
-	}
-	return s, nil
-}
-
-// Score is the mean recorded log-speedup of a configuration over the control, false if it has none.
-func (s *Source) Score(c kernel.Config) (float64, bool) {
-	rs := s.ratios[c.String()]
-	if len(rs) == 0 || s.failed[c.String()] != "" {
-		return 0, false
-	}
-	var sum float64
-	for _, r := range rs {
-		sum -= r
-	}
-	return sum / float64(len(rs)), true
-}
-
-// Measure plays one block.
-func (s *Source) Measure(arms []kernel.Config, order []int) (search.Block, error) {
-	if s.Budget < len(order) {
-		return search.Block{}, search.ErrBudget
-	}
-	s.Budget -= len(order)
-	b := search.Block{Costs: make([]float64, len(arms)), Failures: map[int]string{}}
-	base := s.control[s.rng.IntN(len(s.control))]
-	for i := range b.Costs {
-		b.Costs[i] = math.NaN()
-	}
-	for _, a := range order {
-		if a == 0 {
-			b.Costs[0] = base
-			continue
-		}
-		key := arms[a].String()
-		rs := s.ratios[key]
-		switch {
-		case s.failed[key] != "":
-			b.Failures[a] = s.failed[key]
-		case len(rs) == 0:
-			b.Failures[a] = NotRecorded
-		default:
-			b.Costs[a] = base * math.Exp(rs[s.rng.IntN(len(rs))])
-		}
-	}
-	return b, nil
+	return y
 }

@@ -5,6 +5,9 @@ import (
 	"math/rand/v2"
 )
 
+// tailScale and the index 1.5 shape the wild values.
+const tailScale = 0.2
+
 // Host is a machine in some state, deterministic by seed.
 type Host struct {
 	Noise
@@ -13,7 +16,8 @@ type Host struct {
 	rng    *rand.Rand
 	speed  float64 // ln slowdown by drift
 	steal  int     // samples left of a burst
-	stole  bool    // a burst touched the current block
+	stole  int     // samples of the current block that a burst touched
+	since  int     // samples of the current block
 	low    bool    // clock state
 	last   int64   // arm that ran before, 0 for none
 	excess float64 // its cost beyond the mean, for carry-over
@@ -31,18 +35,19 @@ func (h *Host) Luck() float64 { return math.Exp(h.Process * h.rng.NormFloat64())
 // Sample measures an arm of the given true cost at a position of a block.
 func (h *Host) Sample(arm int64, cost float64, position int) float64 {
 	h.Spent++
+	h.since++
 	h.advance()
 	v := cost * math.Exp(h.speed+h.Sigma*h.rng.NormFloat64())
 	if h.steal > 0 {
 		h.steal--
-		h.stole = true
+		h.stole++
 		v *= 1 + h.Stolen
 	}
 	if h.low {
 		v *= 1 + h.Clocks
 	}
 	if h.Tail > 0 && h.rng.Float64() < h.Tail {
-		v *= 1 + 0.1*(math.Pow(1-h.rng.Float64(), -1/1.5)-1)
+		v *= 1 + tailScale*(math.Pow(1-h.rng.Float64(), -1/1.5)-1)
 	}
 	if position == 0 {
 		v *= 1 + h.First
@@ -70,10 +75,13 @@ func (h *Host) advance() {
 	}
 }
 
+// maxStolen is the share of a block that a guard lets pass.
+const maxStolen = 0.05
+
 // Disturbed reports whether a guard noticed steal since the last call. It sees no arm and no value.
 func (h *Host) Disturbed() bool {
-	stole := h.stole
-	h.stole = false
+	stole := float64(h.stole) > maxStolen*float64(h.since)
+	h.stole, h.since = 0, 0
 	return stole && h.rng.Float64() < h.Seen
 }
 

@@ -17,47 +17,27 @@ type Tuner struct {
 	Tune func(*Host, *Landscape, Plan, uint64) Outcome
 }
 
-// DefaultTuner is the strategy that won in simulation: see testdata/report.txt.
-const DefaultTuner = "tpe"
-
 // Tuners lists what is compared: every strategy under the same plan, exhaustive search without a
 // limit, and the naive best of three.
 func Tuners() []Tuner {
-	by := func(name string, make func(l *Landscape, p Plan, seed uint64) (search.Strategy, error)) Tuner {
-		return Tuner{name, func(h *Host, l *Landscape, p Plan, seed uint64) Outcome {
-			s, err := make(l, p, seed)
+	var out []Tuner
+	for _, s := range search.Strategies() {
+		out = append(out, Tuner{s.Name, func(h *Host, l *Landscape, p Plan, seed uint64) Outcome {
+			st, err := s.New(l.Space, seed)
 			if err != nil {
 				return Outcome{Refused: true}
 			}
-			return Tune(h, l, s, p)
-		}}
+			return Tune(h, l, st, p)
+		}})
 	}
-	return []Tuner{
-		by("halving", func(l *Landscape, p Plan, seed uint64) (search.Strategy, error) {
-			return search.NewHalving(l.Space, seed, 96, 1000, 1)
-		}),
-		by("tpe", func(l *Landscape, p Plan, seed uint64) (search.Strategy, error) {
-			return search.NewDefault(l.Space, seed, p.Screen)
-		}),
-		by("descent", func(l *Landscape, p Plan, seed uint64) (search.Strategy, error) {
-			return search.NewDescent(l.Space, seed, 1000, 1)
-		}),
-		by("random", func(l *Landscape, p Plan, seed uint64) (search.Strategy, error) {
-			return search.NewRandom(l.Space, seed, p.Screen, 3)
-		}),
-		by("exhaustive", func(l *Landscape, p Plan, _ uint64) (search.Strategy, error) {
-			return search.NewExhaustive(l.Space, 3)
-		}),
-		{"exhaustive, no limit", func(h *Host, l *Landscape, p Plan, _ uint64) Outcome {
-			s, err := search.NewExhaustive(l.Space, 3)
-			if err != nil {
-				return Outcome{Refused: true}
-			}
-			p.Screen = 1 << 30
-			return Tune(h, l, s, p)
-		}},
-		{"best of 3", BestOf3},
-	}
+	return append(out, Tuner{"exhaustive, no limit", func(h *Host, l *Landscape, p Plan, _ uint64) Outcome {
+		s, err := search.NewExhaustive(l.Space, 3)
+		if err != nil {
+			return Outcome{Refused: true}
+		}
+		p.Steps = 4*len(l.Members)*3/p.Batch + 100
+		return Tune(h, l, s, p)
+	}}, Tuner{"best of 3", BestOf3})
 }
 
 // Scenario is a host and a kind of landscape.
@@ -65,28 +45,32 @@ type Scenario struct {
 	Noise        Noise
 	Kind         string
 	Spread, Rank float64 // of NewLandscape
+	Plan         Plan
 }
 
-// Scenarios are all hosts with four kinds of landscape: spreads of 2 and 7 with a mediocre default,
-// one whose default is the best, and one where nothing matters (0.5%).
+// Scenarios are the plans on all hosts with four kinds of landscape: spreads of 2 and 7 with a
+// mediocre default, one whose default is the best, and one where nothing matters (0.5%).
 func Scenarios() []Scenario {
 	var out []Scenario
-	for _, n := range []Noise{Quiet, Cloud, Rough} {
-		out = append(out, Scenario{n, "2x", 2, 0.4}, Scenario{n, "7x", 7, 0.4},
-			Scenario{n, "default best", 4, 0}, Scenario{n, "flat", 1.005, 0.5})
+	for _, p := range []Plan{DecodePlan, PrefillPlan} {
+		for _, n := range []Noise{Quiet, Cloud, Rough} {
+			out = append(out, Scenario{n, "2x", 2, 0.4, p}, Scenario{n, "7x", 7, 0.4, p},
+				Scenario{n, "default best", 4, 0, p}, Scenario{n, "flat", 1.005, 0.5, p})
+		}
 	}
 	return out
 }
 
-// Line summarises the tunes of one tuner, in one scenario or over all.
+// Line summarises the tunes of one tuner, in one scenario or over all. Shares are of the tunes, all
+// else are means; the regrets are of the tunes that were not refused.
 type Line struct {
-	Tuner, Host, Kind string
-	Tunes             int
-	Winners, False    float64 // shares of the tunes
-	Refused           float64
-	Regret, RegretP95 float64 // against the best of the space
-	RegretSeen        float64 // mean against the best measured
-	Samples           float64 // mean
+	Tuner, Plan, Host, Kind    string
+	Tunes                      int
+	Winners, False, Refused    float64
+	Regret                     float64 // against the best of the space
+	Search, Selection, Refusal float64 // its parts
+	RegretP95                  float64
+	Samples, Tried             float64
 }
 
 // Landscapes draws n landscapes of a scenario; scenarios of one kind share them.
@@ -97,10 +81,10 @@ func Landscapes(sc Scenario, n int) []*Landscape {
 }
 
 // Run simulates one tune of each landscape of a scenario.
-func Run(t Tuner, sc Scenario, p Plan, ls []*Landscape) Line {
+func Run(t Tuner, sc Scenario, ls []*Landscape) Line {
 	outs := make([]Outcome, len(ls))
-	each(len(ls), func(i int) { outs[i] = t.Tune(NewHost(sc.Noise, uint64(i)), ls[i], p, uint64(i)) })
-	return summarise(Line{Tuner: t.Name, Host: sc.Noise.Name, Kind: sc.Kind}, outs)
+	each(len(ls), func(i int) { outs[i] = t.Tune(NewHost(sc.Noise, uint64(i)), ls[i], sc.Plan, uint64(i)) })
+	return summarise(Line{Tuner: t.Name, Plan: sc.Plan.Name, Host: sc.Noise.Name, Kind: sc.Kind}, outs)
 }
 
 // each calls f for 0..n-1 on every CPU.
@@ -119,18 +103,36 @@ func each(n int, f func(int)) {
 
 func summarise(l Line, outs []Outcome) Line {
 	var regrets []float64
-	for _, o := range outs {
-		l.Tunes++
-		l.Winners += share(o.Switched)
-		l.False += share(o.False)
-		l.Refused += share(o.Refused)
-		l.RegretSeen += o.RegretSeen
-		l.Samples += float64(o.Samples)
-		regrets = append(regrets, o.Regret)
+	mean := func(of func(Outcome) float64, judged bool) float64 {
+		var xs []float64
+		for _, o := range outs {
+			if !judged || !o.Refused {
+				xs = append(xs, of(o))
+			}
+		}
+		if len(xs) == 0 {
+			return 0
+		}
+		return stat.Mean(xs)
 	}
-	n := float64(l.Tunes)
-	l.Winners, l.False, l.Refused, l.RegretSeen, l.Samples = l.Winners/n, l.False/n, l.Refused/n, l.RegretSeen/n, l.Samples/n
-	l.Regret, l.RegretP95 = stat.Mean(regrets), stat.Quantile(regrets, 0.95)
+	for _, o := range outs {
+		if !o.Refused {
+			regrets = append(regrets, o.Regret)
+		}
+	}
+	l.Tunes = len(outs)
+	l.Winners = mean(func(o Outcome) float64 { return share(o.Switched) }, false)
+	l.False = mean(func(o Outcome) float64 { return share(o.False) }, false)
+	l.Refused = mean(func(o Outcome) float64 { return share(o.Refused) }, false)
+	l.Samples = mean(func(o Outcome) float64 { return float64(o.Samples) }, false)
+	l.Tried = mean(func(o Outcome) float64 { return float64(o.Tried) }, true)
+	l.Regret = mean(func(o Outcome) float64 { return o.Regret }, true)
+	l.Search = mean(func(o Outcome) float64 { return o.Search }, true)
+	l.Selection = mean(func(o Outcome) float64 { return o.Selection }, true)
+	l.Refusal = mean(func(o Outcome) float64 { return o.Refusal }, true)
+	if len(regrets) > 0 {
+		l.RegretP95 = stat.Quantile(regrets, 0.95)
+	}
 	return l
 }
 
@@ -142,7 +144,7 @@ func share(b bool) float64 {
 }
 
 // Report simulates n tunes of every tuner in every scenario.
-func Report(p Plan, n int, tuners []Tuner, scenarios []Scenario) []Line {
+func Report(n int, tuners []Tuner, scenarios []Scenario) []Line {
 	kinds := map[string][]*Landscape{}
 	for _, sc := range scenarios {
 		if kinds[sc.Kind] == nil {
@@ -152,43 +154,61 @@ func Report(p Plan, n int, tuners []Tuner, scenarios []Scenario) []Line {
 	var out []Line
 	for _, t := range tuners {
 		for _, sc := range scenarios {
-			out = append(out, Run(t, sc, p, kinds[sc.Kind]))
+			out = append(out, Run(t, sc, kinds[sc.Kind]))
 		}
 	}
 	return out
 }
 
-// Total merges the lines of each tuner, in order of appearance, weighting scenarios equally.
-func Total(lines []Line) []Line {
+// Total merges the lines of each tuner that keep lets pass, in order of appearance, weighting
+// scenarios equally; name is what the total is of.
+func Total(lines []Line, name string, keep func(Line) bool) []Line {
 	var out []Line
 	count := map[string]float64{}
 	at := map[string]int{}
 	for _, l := range lines {
+		if !keep(l) {
+			continue
+		}
 		i, ok := at[l.Tuner]
 		if !ok {
 			i, at[l.Tuner] = len(out), len(out)
-			out = append(out, Line{Tuner: l.Tuner, Host: "all", Kind: "all"})
+			out = append(out, Line{Tuner: l.Tuner, Plan: name, Host: "-", Kind: "-"})
 		}
 		k := count[l.Tuner]
-		blend := func(old, x float64) float64 { return (old*k + x) / (k + 1) }
 		o := &out[i]
+		for _, x := range []struct {
+			to *float64
+			v  float64
+		}{{&o.Winners, l.Winners}, {&o.False, l.False}, {&o.Refused, l.Refused}, {&o.Regret, l.Regret}, {&o.Search, l.Search},
+			{&o.Selection, l.Selection}, {&o.Refusal, l.Refusal}, {&o.Samples, l.Samples}, {&o.Tried, l.Tried}} {
+			*x.to = (*x.to*k + x.v) / (k + 1)
+		}
 		o.Tunes += l.Tunes
-		o.Winners, o.False, o.Refused = blend(o.Winners, l.Winners), blend(o.False, l.False), blend(o.Refused, l.Refused)
-		o.Regret, o.RegretSeen = blend(o.Regret, l.Regret), blend(o.RegretSeen, l.RegretSeen)
-		o.RegretP95, o.Samples = max(o.RegretP95, l.RegretP95), blend(o.Samples, l.Samples)
+		o.RegretP95 = max(o.RegretP95, l.RegretP95)
 		count[l.Tuner]++
 	}
 	return out
 }
 
-// Table prints lines as aligned text. Regrets are in percent; the total's p95 is its worst scenario's.
+// Totals are the totals over all scenarios, and over those of each host.
+func Totals(lines []Line) []Line {
+	out := Total(lines, "all", func(Line) bool { return true })
+	for _, n := range []Noise{Quiet, Cloud, Rough} {
+		out = append(out, Total(lines, n.Name, func(l Line) bool { return l.Host == n.Name })...)
+	}
+	return out
+}
+
+// Table prints lines as aligned text. Regrets are in percent; a total's p95 is its worst scenario's.
 func Table(lines []Line) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%-21s %-6s %-13s %6s %8s %7s %8s %8s %8s %8s %8s\n", "tuner", "host", "landscape",
-		"tunes", "winners", "false", "refused", "regret", "p95", "of seen", "samples")
+	fmt.Fprintf(&b, "%-21s %-8s %-6s %-13s %6s %8s %7s %8s %8s = %7s + %7s + %7s %8s %8s %6s\n", "tuner", "plan", "host", "landscape",
+		"tunes", "winners", "false", "refused", "regret", "search", "select", "refusal", "p95", "samples", "tried")
 	for _, l := range lines {
-		fmt.Fprintf(&b, "%-21s %-6s %-13s %6d %7.1f%% %6.2f%% %7.1f%% %7.2f%% %7.2f%% %7.2f%% %8.0f\n", l.Tuner, l.Host, l.Kind,
-			l.Tunes, 100*l.Winners, 100*l.False, 100*l.Refused, 100*l.Regret, 100*l.RegretP95, 100*l.RegretSeen, l.Samples)
+		fmt.Fprintf(&b, "%-21s %-8s %-6s %-13s %6d %7.1f%% %6.2f%% %7.1f%% %7.2f%%   %6.2f%%   %6.2f%%   %6.2f%% %7.2f%% %8.0f %6.0f\n",
+			l.Tuner, l.Plan, l.Host, l.Kind, l.Tunes, 100*l.Winners, 100*l.False, 100*l.Refused, 100*l.Regret,
+			100*l.Search, 100*l.Selection, 100*l.Refusal, 100*l.RegretP95, l.Samples, l.Tried)
 	}
 	return b.String()
 }

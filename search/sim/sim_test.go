@@ -3,15 +3,14 @@ package sim
 import (
 	"flag"
 	"math"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/tilewright/tilewright/search"
 )
 
 var (
-	full   = flag.Int("tunes", 6, "synthetic tunes of each tuner in each scenario")
-	update = flag.Bool("update", false, "rewrite testdata/report.txt from all tuners: takes minutes at -tunes 60")
+	tunes = flag.Int("tunes", 3, "synthetic tunes of each tuner in each scenario")
 )
 
 func pick(names ...string) []Tuner {
@@ -26,38 +25,40 @@ func pick(names ...string) []Tuner {
 	return out
 }
 
-// The judge holds its promises where the truth is known: at most 1% false winners, and a choice
-// within 1% of the best that was measured; best of three breaks the first by far.
+// The judge holds its promises where the truth is known: at most 1% false winners, and on hosts that
+// can be judged little regret; best of three breaks the first by far.
 func TestReport(t *testing.T) {
-	tuners := pick(DefaultTuner, "best of 3")
-	if *update {
-		tuners = Tuners()
-	}
-	lines := Report(DefaultPlan, *full, tuners, Scenarios())
-	total := Total(lines)
-	table := Table(append(lines, total...))
-	if *update {
-		if err := os.WriteFile(filepath.Join("testdata", "report.txt"), []byte(table), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
+	names := []string{search.Strategies()[0].Name, "best of 3"}
+	lines := Report(*tunes, pick(names...), Scenarios())
+	total := Total(lines, "all", func(l Line) bool { return l.Host != Rough.Name })
 	for _, l := range total {
 		switch {
-		case l.Tuner == DefaultTuner && (l.False > 0.01 || l.RegretSeen > 0.015):
-			t.Errorf("%s: %.2f%% false winners, %.2f%% mean regret", l.Tuner, 100*l.False, 100*l.RegretSeen)
+		case l.Tuner == names[0] && (l.False > 0.01 || l.Regret > 0.025):
+			t.Errorf("%s: %.2f%% false winners, %.2f%% mean regret", l.Tuner, 100*l.False, 100*l.Regret)
 		case l.Tuner == "best of 3" && l.False < 0.05:
 			t.Errorf("best of three declares only %.2f%% false winners: the noise model is too kind", 100*l.False)
 		}
 	}
 	if t.Failed() || testing.Verbose() {
-		t.Log("\n" + table)
+		t.Log("\n" + Table(append(lines, total...)))
+	}
+}
+
+// What the parts of the regret say adds up.
+func TestRegretAddsUp(t *testing.T) {
+	for i := range 4 {
+		l := NewLandscape(uint64(i), 3, 0.4)
+		o := pick("tpe")[0].Tune(NewHost(Cloud, 1), l, PrefillPlan, 1)
+		if math.Abs(o.Search+o.Selection+o.Refusal-o.Regret) > 1e-9 || o.Search < 0 || o.Selection < 0 {
+			t.Errorf("%+v", o)
+		}
 	}
 }
 
 func TestTunesAreDeterministic(t *testing.T) {
 	l := NewLandscape(3, 4, 0.4)
-	for _, x := range pick("halving", "tpe", "descent", "best of 3") {
-		if a, b := x.Tune(NewHost(Cloud, 5), l, DefaultPlan, 5), x.Tune(NewHost(Cloud, 5), l, DefaultPlan, 5); a != b {
+	for _, x := range pick("bayes", "halving", "tpe", "descent", "best of 3") {
+		if a, b := x.Tune(NewHost(Cloud, 5), l, PrefillPlan, 5), x.Tune(NewHost(Cloud, 5), l, PrefillPlan, 5); a != b {
 			t.Errorf("%s: %+v and %+v", x.Name, a, b)
 		}
 	}
@@ -93,7 +94,7 @@ func TestNoiseParts(t *testing.T) {
 		"hot":   {mean(Noise{Hot: 0.3}, same, 1), 0.699, 0.702},
 		"steal": {mean(Noise{Steal: 0.01, Burst: 20, Stolen: 1}, turn, 1), 1.05, 1.4},
 		"clock": {mean(Noise{Clocks: 0.2, Dwell: 20}, turn, 1), 1.05, 1.15},
-		"tail":  {mean(Noise{Tail: 0.1}, turn, 1), 1.005, 1.1},
+		"tail":  {mean(Noise{Tail: 0.1}, turn, 1), 1.01, 1.2},
 		"trend": {mean(Noise{Trend: 0.0001}, turn, 1), 1.05, 1.2},
 		"drift": {mean(Noise{Drift: 0.001}, turn, 1), 0.8, 1.25},
 	} {
@@ -108,24 +109,12 @@ func TestNoiseParts(t *testing.T) {
 	}
 }
 
-func TestRecordedReport(t *testing.T) {
-	b, err := os.ReadFile(filepath.Join("testdata", "report.txt"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, x := range Tuners() {
-		if !strings.Contains(string(b), x.Name) {
-			t.Errorf("testdata/report.txt lacks %s: run go test ./search/sim -run TestReport -update -tunes=60", x.Name)
-		}
-	}
-}
-
 func BenchmarkTune(b *testing.B) {
 	l := NewLandscape(1, 3, 0.4)
 	for _, t := range Tuners() {
 		b.Run(strings.ReplaceAll(t.Name, " ", "_"), func(b *testing.B) {
 			for i := range b.N {
-				t.Tune(NewHost(Cloud, uint64(i)), l, DefaultPlan, uint64(i))
+				t.Tune(NewHost(Cloud, uint64(i)), l, DecodePlan, uint64(i))
 			}
 		})
 	}

@@ -8,64 +8,97 @@ import (
 	"github.com/tilewright/tilewright/search/stat"
 )
 
-// Plan is how a tune spends its samples.
+// Plan is how a tune spends its time: in-situ steps for the screen, then duels of fresh processes.
 type Plan struct {
-	Screen    int // samples of the screen
-	Batch     int // candidates a block
-	Finalists int // best of the screen that race again on new data
-	Final     int // blocks of that race at most
-	Pairs     int // confirmation pairs in fresh processes
-	PerRun    int // samples that one confirmation run averages
-	Margin    float64
+	Name   string
+	Steps  int // of the screen; one serves one block of one search
+	Layers int // samples of a step, dealt over the arms of its block
+	Batch  int // candidates a block
+	AA     int // pairs of the noise floor
+	Turns  int // of each process in a duel
+	Turn   int // samples that a turn averages
+	Duels  int // at most
+	Margin float64
+	Keep   float64 // share of the steps kept for the race of the finalists
 }
 
-// DefaultPlan is what a tune of one problem can afford on two cores.
-var DefaultPlan = Plan{Screen: 900, Batch: search.DefaultBatch, Finalists: 8, Final: 24, Pairs: 6, PerRun: 8, Margin: 0.01}
+// planned is the number of duels that the noise floor is for.
+const planned = 4
 
-// Outcome is what a tune decided and what the truth is.
+// The plans of the report: what a bare tune on two cores affords for one class of weights. Decode
+// steps are short; a prefill of 512 tokens takes seconds.
+var (
+	DecodePlan  = Plan{"decode", 160, 28, 8, 10, 16, 56, 8, 0.01, 0.3}
+	PrefillPlan = Plan{"prefill", 10, 28, 22, 10, 4, 56, 8, 0.01, 0.3}
+)
+
+// Outcome is what a tune decided and what the truth is. Regrets are ln(cost / least cost in the
+// space), in parts that add up to Regret: of the search (the best that was measured), of the
+// selection (the pick against the best measured), of the refusal (the choice against the pick).
 type Outcome struct {
-	Switched   bool    // a winner was declared
-	False      bool    // and is truly no better than the default
-	Refused    bool    // the noise floor forbade a judgement
-	Regret     float64 // ln(cost of the choice / least cost in the space)
-	RegretSeen float64 // the same against the best configuration that was measured
-	Samples    int
+	Switched  bool // a winner was declared
+	False     bool // and is truly no better than the default
+	Refused   bool // the noise floor forbade a judgement
+	Regret    float64
+	Search    float64
+	Selection float64
+	Refusal   float64
+	Samples   int
+	Tried     int // configurations
 }
 
-// source measures a landscape on a host within one process.
+// source measures a landscape in situ, within one process.
 type source struct {
 	*Host
 	*Landscape
-	budget int
+	layers int
+	left   int // steps
+	steps  int
+	turn   int
 	luck   map[int64]float64
 	seen   float64 // least true cost measured
 }
 
-func newSource(h *Host, l *Landscape, budget int) *source {
-	return &source{h, l, budget, map[int64]float64{}, l.DefaultCost()}
+func newSource(h *Host, l *Landscape, p Plan) *source {
+	return &source{h, l, p.Layers, p.Steps, p.Steps, 0, map[int64]float64{}, l.DefaultCost()}
 }
 
-func (s *source) sample(c kernel.Config, position int) float64 {
-	key := s.id(c)
+// arm is the cost of a configuration in this process.
+func (s *source) arm(c kernel.Config) (int64, float64) {
+	key := int64(id(c)) + 1
+	cost := s.costs[key-1]
 	if s.luck[key] == 0 {
 		s.luck[key] = s.Luck()
 	}
-	s.seen = min(s.seen, s.costs[key])
-	return s.Sample(key, s.costs[key]*s.luck[key], position)
+	s.seen = min(s.seen, cost)
+	return key, cost * s.luck[key]
 }
 
-// Measure is one block.
+// Left is the share of the steps that is left.
+func (s *source) Left() float64 { return float64(s.left) / float64(s.steps) }
+
+// Measure is one block: as many steps as give every arm a layer.
 func (s *source) Measure(arms []kernel.Config, order []int) (search.Block, error) {
-	if s.budget < len(order) {
+	steps := (len(order) + s.layers - 1) / s.layers
+	if s.left < steps {
 		return search.Block{}, search.ErrBudget
 	}
-	s.budget -= len(order)
-	b := search.Block{Costs: make([]float64, len(arms))}
-	for i := range b.Costs {
-		b.Costs[i] = math.NaN()
+	s.left -= steps
+	n := len(arms)
+	keys, costs, sum, count := make([]int64, n), make([]float64, n), make([]float64, n), make([]float64, n)
+	for _, a := range order {
+		keys[a], costs[a] = s.arm(arms[a])
 	}
-	for pos, a := range order {
-		b.Costs[a] = s.sample(arms[a], pos)
+	for i := range steps * s.layers {
+		a := order[s.turn%len(order)]
+		s.turn++
+		sum[a] += math.Log(s.Sample(keys[a], costs[a], i%s.layers))
+		count[a]++
+	}
+	s.turn++ // else a layer would keep its arm
+	b := search.Block{Costs: sum}
+	for a := range sum {
+		b.Costs[a] = math.Exp(sum[a] / count[a]) // NaN where there is none
 	}
 	if s.Disturbed() {
 		b.Disturbed = "steal"
@@ -73,109 +106,113 @@ func (s *source) Measure(arms []kernel.Config, order []int) (search.Block, error
 	return b, nil
 }
 
-// run is one whole workload in a fresh process: the mean of n samples.
-func run(h *Host, l *Landscape, c kernel.Config, n int) float64 {
-	h.Settle()
-	luck, cost, sum := h.Luck(), l.Cost(c), 0.0
-	for i := range n {
-		sum += h.Sample(0, cost*luck, i)
-		h.Settle() // a step streams all weights: nothing stays hot
+// turns lets two runs of the given costs take turns, the order reversed each time, and returns the
+// log-ratio of their medians, as a duel does and the noise floor, which has one process for both.
+func (h *Host) turns(costs [2]float64, first, n, samples int) float64 {
+	var v [2][]float64
+	for t := range n {
+		for k := range 2 {
+			a := (first + t + k) % 2
+			var sum float64
+			for i := range samples {
+				sum += h.Sample(0, costs[a], i)
+			}
+			v[a] = append(v[a], sum/float64(samples))
+		}
 	}
-	return sum / float64(n)
+	return math.Log(stat.Median(v[0]) / stat.Median(v[1]))
 }
 
-// pairs runs a against b in fresh processes, ABBA, and returns ln(cost a / cost b) of each pair that
-// was not disturbed; at most twice n are tried.
-func pairs(h *Host, l *Landscape, a, b kernel.Config, n, perRun int) []float64 {
-	var out []float64
-	for _, order := range stat.ABBA(2 * n) {
-		if len(out) == n {
-			break
-		}
+// floor measures the A/A noise, in one process.
+func (h *Host) floor(cost float64, p Plan) float64 {
+	var pairs []float64
+	for i := range p.AA {
 		h.Disturbed()
-		var v [2]float64
-		for _, i := range order {
-			v[i] = run(h, l, [2]kernel.Config{a, b}[i], perRun)
-		}
+		x := h.turns([2]float64{cost, cost}, i, 5, p.Turn)
 		if !h.Disturbed() {
-			out = append(out, math.Log(v[0]/v[1]))
+			pairs = append(pairs, x)
 		}
 	}
-	return out
+	return stat.NoiseFloor(pairs, planned, 1)
 }
 
-// Tune is a whole tune as the judge runs it: A/A floor, screen by the strategy, race of finalists on
-// new data, confirmation in fresh processes on new data, switch past the margin or not at all.
+// confirm runs duels of the default and the pick until they are settled, as package session does.
+func (h *Host) confirm(def, pick float64, rule stat.Rule, p Plan) bool {
+	var gains []float64
+	for i := range p.Duels {
+		h.Disturbed()
+		x := h.turns([2]float64{def * h.Luck(), pick * h.Luck()}, i, p.Turns, p.Turn)
+		if h.Disturbed() {
+			continue
+		}
+		if gains = append(gains, x); len(gains) >= 5 {
+			if ci := stat.CI(gains, 0.95); ci.Lo > math.Log1p(rule.Margin) || ci.Hi < math.Log1p(rule.Margin) {
+				break
+			}
+		}
+	}
+	_, why := rule.Decide(gains)
+	return why == stat.Clear
+}
+
+// Tune is a whole tune as the judge runs it: A/A floor, screen by the strategy and race of its best
+// on new data, confirmation in fresh processes on new data, switch past the margin or not at all.
 func Tune(h *Host, l *Landscape, s search.Strategy, p Plan) Outcome {
 	def := l.Space.Default()
-	floor := stat.NoiseFloor(pairs(h, l, def, def, p.Pairs, p.PerRun), p.Pairs, 1)
+	floor := h.floor(l.DefaultCost(), p)
 	if floor > 0.10 {
-		return outcome(h, l, def, l.DefaultCost(), true)
+		return outcome(h, l, l.DefaultCost(), l.DefaultCost(), l.DefaultCost(), true)
 	}
-	src := newSource(h, l, p.Screen)
+	src := newSource(h, l, p)
 	// The source of a simulation has no error but a spent budget.
-	_ = search.Run(s, def, src, search.RunOptions{Batch: p.Batch})
-	pick := final(newSource(h, l, math.MaxInt), def, s.Best(p.Finalists), p)
-	choice := def
-	if pick != nil {
-		gains := pairs(h, l, def, pick, p.Pairs, p.PerRun)
-		if _, why := (stat.Rule{Margin: p.Margin, Floor: floor}).Decide(gains); why == stat.Clear {
-			choice = pick
-		}
+	best, _ := search.Pick(s, def, src, search.RunOptions{Batch: p.Batch, Left: src.Left, Keep: p.Keep})
+	pick := l.DefaultCost()
+	if best != nil {
+		pick = l.Cost(best.Config)
 	}
-	return outcome(h, l, choice, src.seen, false)
+	choice := l.DefaultCost()
+	if best != nil && h.confirm(choice, pick, stat.Rule{Margin: p.Margin, Floor: floor}, p) {
+		choice = pick
+	}
+	o := outcome(h, l, choice, pick, src.seen, false)
+	o.Switched = choice == pick && best != nil
+	o.False = o.Switched && pick >= l.DefaultCost()
+	o.Tried = len(src.luck)
+	return o
 }
 
-// final races the finalists on new data and returns the best, nil if it is the control.
-func final(src search.Source, control kernel.Config, best []search.Result, p Plan) kernel.Config {
-	arms := []kernel.Config{control}
-	for _, r := range best {
-		if r.Config.String() != control.String() {
-			arms = append(arms, r.Config)
-		}
-	}
-	rs, _ := search.Compete(arms, src, search.RaceOptions{MaxBlocks: p.Final, Keep: 1, Tie: p.Margin / 2})
-	var pick kernel.Config
-	top := 0.0
-	for _, r := range rs {
-		if r.Failure == "" && r.Score > top {
-			pick, top = r.Config, r.Score
-		}
-	}
-	return pick
-}
-
-func outcome(h *Host, l *Landscape, choice kernel.Config, seen float64, refused bool) Outcome {
-	cost := l.Cost(choice)
-	switched := choice.String() != l.Space.Default().String()
-	return Outcome{
-		Switched: switched, False: switched && cost >= l.DefaultCost(), Refused: refused,
-		Regret: math.Log(cost / l.Best), RegretSeen: math.Log(cost / min(seen, cost)), Samples: h.Spent,
-	}
+func outcome(h *Host, l *Landscape, choice, pick, seen float64, refused bool) Outcome {
+	return Outcome{Refused: refused, Regret: math.Log(choice / l.Best), Search: math.Log(seen / l.Best),
+		Selection: math.Log(pick / seen), Refusal: math.Log(choice / pick), Samples: h.Spent}
 }
 
 // BestOf3 is how tuners are usually written: each configuration three times in a row, least time
 // counts, whatever is least replaces the default. The same samples as a whole tune of the plan.
 func BestOf3(h *Host, l *Landscape, p Plan, seed uint64) Outcome {
-	src := newSource(h, l, 0)
+	src := newSource(h, l, p)
 	least := func(c kernel.Config) float64 {
+		key, cost := src.arm(c)
 		v := math.Inf(1)
 		for i := range 3 {
-			v = min(v, src.sample(c, i))
+			v = min(v, src.Sample(key, cost, i))
 		}
 		return v
 	}
 	choice := l.Space.Default()
 	best := least(choice)
-	budget := p.Screen + 4*p.Pairs*p.PerRun
 	st, err := search.NewRandom(l.Space, seed, len(l.Members), 1)
 	if err != nil {
 		return Outcome{Refused: true}
 	}
-	for _, c := range st.Ask(budget/3 - 1) {
+	for _, c := range st.Ask(p.Steps*p.Layers/3 - 1) {
 		if v := least(c.Config); v < best {
 			choice, best = c.Config, v
 		}
 	}
-	return outcome(h, l, choice, src.seen, false)
+	cost := l.Cost(choice)
+	o := outcome(h, l, cost, cost, src.seen, false)
+	o.Switched = choice.String() != l.Space.Default().String()
+	o.False = o.Switched && cost >= l.DefaultCost()
+	o.Tried = len(src.luck)
+	return o
 }
