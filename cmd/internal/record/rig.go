@@ -121,12 +121,12 @@ func (r *rig) Step(ctx context.Context, as []insitu.Assignment) ([]insitu.Timing
 	}
 	st := runner.Step{Plans: []runner.ClassPlan{plan}}
 	st.Test, st.Warm, st.Repeat = test(r.f.m)
-	r.watch.Begin()
+	mark := r.watch.Begin()
 	got, err := r.run.Step(ctx, st, arts, nil)
 	if err != nil {
 		return nil, "", err
 	}
-	return []insitu.Timing{{Class: as[0].Class, Seconds: got.Layers[0]}}, strings.Join(r.watch.End().Reasons, "; "), nil
+	return []insitu.Timing{{Class: as[0].Class, Seconds: got.Layers[0]}}, strings.Join(r.watch.End(mark).Reasons, "; "), nil
 }
 
 func (r *rig) artifact(ctx context.Context, c kernel.Config) (*kernel.Artifact, error) {
