@@ -35,7 +35,11 @@ func newWorkload(t testing.TB, isa ISA, p kernel.Problem, c kernel.Config, rows 
 	l.a = memory("a", l.rows*p.K*p.Arith.Bytes())
 	l.scale, l.sum = memory("scale", 4*l.rows*groups), memory("sum", 4*l.rows*groups)
 	l.out = memory("out", 4*l.rows*p.Layout.PaddedN(p.N))
-	l.u = memory("u", max(l.x.NC, 1)*l.x.PanelStride+64)
+	nc := l.x.NC
+	if nc == 0 {
+		nc = panels
+	}
+	l.u = memory("u", nc*l.x.PanelStride+64)
 	l.args, l.unpack = block[kernel.LinearArgs]("args"), block[kernel.UnpackArgs]("unpack")
 	l.run()
 	return l

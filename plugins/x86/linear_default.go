@@ -17,7 +17,8 @@ func linearDefaults(isa ISA, p kernel.Problem) []kernel.Config {
 		base[parHi] = int64(b2i(p.M == 1 && p.Format.Group >= 64))
 	default:
 		base[parPrefetch] = 2048
-		base[parOrder] = int64(b2i(p.M > 1 || p.Arith == kernel.A16 || p.Format.Bits == 6)) // six bits: four planes of activations
+		// The planes of six bits in F32 need more registers for activations than there are.
+		base[parOrder] = int64(b2i(p.M > 1 || p.Arith == kernel.A16 || p.Format.Bits == 6 && p.Arith == kernel.F32))
 	}
 	unroll := []int64{64, 32, 16, 8, 4, 2, 1}
 	switch {
