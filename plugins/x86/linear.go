@@ -82,17 +82,20 @@ func (t tile) dot() dot {
 	return dotByte
 }
 
-// nibbleK is the k that int16 sums hold, of 4 k to a product of pairs: 8*2*15*127 and 2*2*63*127 are
-// less than 32768.
+// nibbleK is the k that int16 sums hold, of 4 k to a product of pairs. 8*2*15*127 is less than 32768;
+// of 6-bit codes two products would fit, but the registers of their sums are worth more than the
+// additions saved.
 func (t tile) nibbleK() int {
 	if t.p.Format.Bits == 6 {
-		return 8
+		return 4
 	}
 	return 32
 }
 
-// wide reports whether int16 sums are added to int32 accumulators within a group.
-func (t tile) wide() bool { return t.dot() == dotNibble && t.p.Format.Group > t.nibbleK() }
+// wide reports whether int16 sums are added to int32 accumulators within a group, sums16 whether they
+// have registers of their own meanwhile.
+func (t tile) wide() bool   { return t.dot() == dotNibble && t.p.Format.Group > t.nibbleK() }
+func (t tile) sums16() bool { return t.wide() && t.nibbleK() > 4 }
 
 // narrow reports whether a group ends with its only int16 sums.
 func (t tile) narrow() bool { return t.dot() == dotNibble && !t.wide() }
@@ -155,7 +158,7 @@ func newLinear(t tile) *linear {
 	n := t.mr * t.width()
 	l.acc = l.Vecs(n)
 	l.acc16 = l.acc
-	if t.wide() {
+	if t.sums16() {
 		l.acc16 = l.Vecs(n)
 	}
 	if t.hi {

@@ -10,8 +10,8 @@ func linearDefaults(isa ISA, p kernel.Problem) []kernel.Config {
 	case p.M > 8:
 		base[parBlock] = 384
 		base[parOrder] = int64(b2i(!isa.EVEX))
-		// Unpacking pays where few rows share the work of expanding nibbles.
-		base[parPanel] = int64(b2i(p.M > 64 && isa.EVEX || p.Arith == kernel.F32))
+		// Unpacking pays where few rows share the work of expanding nibbles, and for six bits sooner.
+		base[parPanel] = int64(b2i(p.M > 64 && isa.EVEX || p.Arith == kernel.F32 || p.Format.Bits == 6))
 	case isa.EVEX:
 		base[parPrefetch] = 2048
 		base[parHi] = int64(b2i(p.M == 1 && p.Format.Group >= 64))
@@ -65,6 +65,8 @@ func defaultTiles(isa ISA, p kernel.Problem) [][3]int64 {
 		tiles([3]int64{13, 1, 2})
 	case isa.EVEX:
 		tiles([3]int64{12, 1, 2})
+	case p.Format.Bits == 6 && p.Arith != kernel.F32:
+		tiles([3]int64{4, 1, 2}, [3]int64{3, 1, 2})
 	default:
 		tiles([3]int64{6, 1, 2}, [3]int64{4, 1, 2}, [3]int64{3, 1, 2})
 	}

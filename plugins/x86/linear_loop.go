@@ -170,7 +170,10 @@ func (l *linear) madd(m, i, r, p int, v amd64.Vec, act any) {
 		l.Op(amd64.VPMADDWD, l.t, v, act)
 		l.Op(amd64.VPADDD, acc, acc, l.t)
 	case dotNibble:
-		sum, k := l.acc16[at], r*l.c.runK()+4*p
+		sum, k := l.t, r*l.c.runK()+4*p
+		if l.sums16() || l.narrow() {
+			sum = l.acc16[at]
+		}
 		if k%l.nibbleK() == 0 { // begins a sum
 			l.Op(amd64.VPMADDUBSW, sum, v, act)
 		} else {

@@ -97,7 +97,7 @@ func unrolls(t tile) []int64 {
 func linearConstraints(s *spaceBuilder, t tile) {
 	h, cols := t.isa.Halves(), t.p.Layout.Cols
 	accs := 1
-	if t.wide() {
+	if t.sums16() {
 		accs = 2
 	}
 	var regs sum
