@@ -48,8 +48,9 @@ func (e *Engine) Layout(layer int, c model.Class) (kernel.Layout, error) {
 	return r.Segs[i].Layout, nil
 }
 
-// Repack brings the matrix of a class in one layer into another layout. All tuning points of its
-// region go back to the plan's kernels.
+// Repack brings the matrix of a class in one layer into a layout, in memory of its own: also if it
+// has that layout, unless it has such memory already, so that layouts which are compared lie alike.
+// All tuning points of its region go back to the plan's kernels.
 func (e *Engine) Repack(ctx context.Context, layer int, c model.Class, l kernel.Layout) error {
 	e.turn.Lock()
 	defer e.turn.Unlock()
@@ -58,7 +59,7 @@ func (e *Engine) Repack(ctx context.Context, layer int, c model.Class, l kernel.
 		return err
 	}
 	old := r.Segs[i]
-	if old.Layout == l {
+	if old.Layout == l && e.repacks[segmentID{regionID{r.Name, r.Layer}, i}] != nil {
 		return nil
 	}
 	if l.NR() > maxPanel {

@@ -8,5 +8,5 @@ import (
 
 // addCommands adds the sub-commands.
 func addCommands(root *cobra.Command, s *cli.Shared) {
-	root.AddCommand(hostCmd(s), cacheCmd(s), pluginCmd(s), compareCmd(s), reportCmd(s))
+	root.AddCommand(hostCmd(s), cacheCmd(s), pluginCmd(s), compareCmd(s), reportCmd(s), noiseCmd(s))
 }

@@ -142,6 +142,29 @@ func (c Class) Problem(w Weights, m int, l kernel.Layout) kernel.Problem {
 	}
 }
 
+// Region is where the matrices of a class run.
+func (c Class) Region() Region {
+	switch c.Role {
+	case "head":
+		return RegionHead
+	case "down":
+		return RegionDown
+	case "o":
+		return RegionO
+	case "gate", "up", "gate_up":
+		return RegionGateUp
+	}
+	return RegionQKV
+}
+
+// Meets reports whether two classes run in the same region of a layer, or both in the head.
+func (c Class) Meets(d Class) bool {
+	if c.Region() != d.Region() {
+		return false
+	}
+	return c.Region() == RegionHead || slices.ContainsFunc(c.Layers, func(l int) bool { return slices.Contains(d.Layers, l) })
+}
+
 // Key is the hashable identity of a class, its layers left out.
 type Key struct {
 	Role   string

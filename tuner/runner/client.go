@@ -45,6 +45,11 @@ func (c *Crash) Error() string {
 	return s
 }
 
+// Refusal is a job that a runner could not do: it says why, and lives on.
+type Refusal struct{ Job, Why string }
+
+func (r *Refusal) Error() string { return fmt.Sprintf("runner: %s: %s", r.Job, r.Why) }
+
 // Runner is a runner process. It does one job at a time and is not safe for concurrent use.
 type Runner struct {
 	cmd     *exec.Cmd
@@ -78,6 +83,7 @@ func Start(ctx context.Context, p Planner) (*Runner, error) {
 	r.cmd.Env = append(os.Environ(), EnvServe+"=1")
 	r.cmd.ExtraFiles = []*os.File{theirs}
 	r.cmd.Stderr = r.stderr
+	r.cmd.WaitDelay = closeDelay // a grandchild may hold the pipe
 	r.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 	if err := startLocked(r.cmd); err != nil {
 		conn.Close()
@@ -117,22 +123,41 @@ func startLocked(cmd *exec.Cmd) error {
 	return <-done
 }
 
+// closeDelay is what a process gets to end by itself.
+const closeDelay = 2 * time.Second
+
 // Close ends the process.
 func (r *Runner) Close() {
 	r.conn.Close()
 	select {
 	case <-r.exited:
-	case <-time.After(2 * time.Second):
+	case <-time.After(closeDelay):
 		r.kill()
 		<-r.exited
 	}
 }
 
-func (r *Runner) kill() { _ = syscall.Kill(-r.cmd.Process.Pid, syscall.SIGKILL) }
+// kill ends the process and its children, unless it has ended: its number may then be another's.
+func (r *Runner) kill() {
+	select {
+	case <-r.exited:
+	default:
+		_ = syscall.Kill(-r.cmd.Process.Pid, syscall.SIGKILL)
+	}
+}
+
+// Limits of jobs: a hang costs no more. A caller's deadline, if earlier, counts as a hang too.
+const (
+	limitLoad  = 10 * time.Minute
+	limitBench = 10 * time.Minute
+	limitStep  = 2 * time.Minute
+	limitSmall = time.Minute
+	limitProbe = 10 * time.Second
+)
 
 // Load loads a model.
 func (r *Runner) Load(ctx context.Context, l Load) (Loaded, error) {
-	return call[Loaded](ctx, r, opLoad, l, 10*time.Minute, nil)
+	return call[Loaded](ctx, r, opLoad, l, limitLoad, nil)
 }
 
 // Step runs an in-situ step; artifacts maps the ids that the plans name. The receipt says what ran.
@@ -145,7 +170,7 @@ func (r *Runner) Step(ctx context.Context, st Step, artifacts map[string]*kernel
 			}
 		}
 	}
-	out, err := call[StepTimes](ctx, r, opStep, st, 2*time.Minute, rec)
+	out, err := call[StepTimes](ctx, r, opStep, st, limitStep, rec)
 	if err == nil {
 		for id := range st.Artifacts {
 			r.sent[id] = true
@@ -156,18 +181,24 @@ func (r *Runner) Step(ctx context.Context, st Step, artifacts map[string]*kernel
 
 // Bench runs a workload.
 func (r *Runner) Bench(ctx context.Context, b Bench, rec *wire.Receipt) (Benched, error) {
-	return call[Benched](ctx, r, opBench, b, 10*time.Minute, rec)
+	return call[Benched](ctx, r, opBench, b, limitBench, rec)
 }
 
 // SetKnobs changes the knobs that need no reload.
 func (r *Runner) SetKnobs(ctx context.Context, k kernel.Knobs) error {
-	_, err := call[struct{}](ctx, r, opKnobs, k, time.Minute, nil)
+	_, err := call[struct{}](ctx, r, opKnobs, k, limitSmall, nil)
 	return err
 }
 
 // Pack times the packing of a layer.
 func (r *Runner) Pack(ctx context.Context, p Pack) (float64, error) {
-	return call[float64](ctx, r, opPack, p, time.Minute, nil)
+	return call[float64](ctx, r, opPack, p, limitSmall, nil)
+}
+
+// Lay repacks matrices into another layout. Their layers run the plan's kernels until a Step sets others.
+func (r *Runner) Lay(ctx context.Context, l Lay) error {
+	_, err := call[struct{}](ctx, r, opLay, l, limitStep, nil)
+	return err
 }
 
 // Expected is what the receipt of the job that ended last had to show: the process that was started
@@ -180,7 +211,7 @@ func (r *Runner) Expected() wire.Receipt {
 
 // Probe checks one artifact against the oracle.
 func (r *Runner) Probe(ctx context.Context, a *kernel.Artifact) error {
-	_, err := call[struct{}](ctx, r, opProbe, a, 20*time.Second, nil)
+	_, err := call[struct{}](ctx, r, opProbe, a, limitProbe, nil)
 	return err
 }
 
@@ -202,15 +233,21 @@ func call[Out any](ctx context.Context, r *Runner, op string, in any, limit time
 		return out, err
 	}
 	if err := r.check(req, rep); err != nil {
+		r.kill() // who answers for another once cannot be asked again
+		<-r.exited
+		r.dead = err
 		return out, err
 	}
 	if rec != nil {
 		*rec = rep.Receipt
 	}
 	if rep.Error != "" {
-		return out, fmt.Errorf("runner: %s: %s", op, rep.Error)
+		return out, &Refusal{op, rep.Error}
 	}
-	return out, json.Unmarshal(rep.Body, &out)
+	if err := json.Unmarshal(rep.Body, &out); err != nil {
+		return out, fmt.Errorf("runner: %s: %w: %v", op, wire.ErrFrame, err)
+	}
+	return out, nil
 }
 
 // ErrImpostor is wrapped when a reply does not come from the process that was asked.
@@ -251,18 +288,21 @@ func (r *Runner) converse(ctx context.Context, req wire.Request, limit time.Dura
 	}
 	r.kill() // whatever went wrong, the conversation cannot go on
 	<-r.exited
-	r.dead = r.autopsy(ctx, req.Op)
+	r.dead = r.autopsy(ctx, req.Op, err)
 	return nil, r.dead
 }
 
-// autopsy says why the process ended. The caller's own cancellation is not a crash.
-func (r *Runner) autopsy(ctx context.Context, job string) error {
+// autopsy says why the process ended, err being what the conversation ended with. The caller's own
+// cancellation is not a crash.
+func (r *Runner) autopsy(ctx context.Context, job string, err error) error {
 	if errors.Is(ctx.Err(), context.Canceled) {
 		return ctx.Err()
 	}
 	c := &Crash{Job: job, Reason: "exited", Stderr: r.stderr.first()}
 	if ctx.Err() != nil {
 		c.Reason = "timeout"
+	} else if errors.Is(err, wire.ErrFrame) {
+		c.Reason = err.Error() // it was killed for that
 	} else if r.waitErr != nil {
 		c.Reason = r.waitErr.Error()
 	}

@@ -8,6 +8,7 @@ import (
 	"os"
 	"strconv"
 	"strings"
+	"sync"
 
 	"github.com/tilewright/tilewright/tuner/wire"
 )
@@ -23,7 +24,7 @@ func whoAmI() (wire.Receipt, error) {
 }
 
 // exeDigest is the sha256, in hex, of the running executable.
-func exeDigest() (string, error) {
+var exeDigest = sync.OnceValues(func() (string, error) {
 	f, err := os.Open("/proc/self/exe")
 	if err != nil {
 		return "", err
@@ -34,7 +35,7 @@ func exeDigest() (string, error) {
 		return "", err
 	}
 	return hex.EncodeToString(h.Sum(nil)), nil
-}
+})
 
 // startTime is when a process started, in clock ticks after boot: with the pid it names a process.
 func startTime(pid int) (uint64, error) {

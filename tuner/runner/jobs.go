@@ -16,6 +16,7 @@ const (
 	opProbe = "probe"
 	opKnobs = "knobs"
 	opPack  = "pack"
+	opLay   = "lay"
 
 	askLayout = "layout"
 	askChoice = "choice"
@@ -68,9 +69,12 @@ type Step struct {
 	Artifacts map[string]kernel.Artifact `json:"artifacts"` // by id, those not sent before
 }
 
-// StepTimes are the mean seconds of each layer of each plan's region.
+// StepTimes are mean seconds over the timed passes.
 type StepTimes struct {
-	Layers [][]float64 `json:"layers"` // by plan, by layer
+	Layers [][]float64 `json:"layers"` // of the plan's region, by plan, by layer
+	Pass   float64     `json:"pass"`   // of the whole pass
+	// Refused are the artifacts, by id, that the engine would not run, and why. Nothing ran then.
+	Refused map[string]string `json:"refused,omitempty"`
 }
 
 // Bench is Reps repetitions of a workload.
@@ -88,4 +92,10 @@ type Benched struct {
 type Pack struct {
 	Layer int `json:"layer"`
 	Rows  int `json:"rows"`
+}
+
+// Lay brings the matrices of a class, in the layers that it lists, into a layout.
+type Lay struct {
+	Class  model.Class   `json:"class"`
+	Layout kernel.Layout `json:"layout"`
 }

@@ -128,6 +128,8 @@ func (s *server) do(ctx context.Context, req wire.Request) (any, error) {
 		})
 	case opPack:
 		return run(ctx, req.Body, func(ctx context.Context, p Pack) (float64, error) { return s.e.TimePack(ctx, p.Layer, p.Rows) })
+	case opLay:
+		return run(ctx, req.Body, s.lay)
 	case opProbe:
 		return run(ctx, req.Body, func(_ context.Context, a kernel.Artifact) (struct{}, error) {
 			return struct{}{}, s.deps.Probe(&a)
@@ -174,6 +176,15 @@ func (s *server) bench(ctx context.Context, b Bench) (Benched, error) {
 		out.Rates = append(out.Rates, float64(b.Test.Tokens())/sec)
 	}
 	return out, nil
+}
+
+func (s *server) lay(ctx context.Context, l Lay) (struct{}, error) {
+	for _, layer := range LayersOf(l.Class) {
+		if err := s.e.Repack(ctx, layer, l.Class, l.Layout); err != nil {
+			return struct{}{}, err
+		}
+	}
+	return struct{}{}, nil
 }
 
 // Layout, Choice and Artifact ask the tuner: it plans, the runner executes.

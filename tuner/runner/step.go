@@ -35,28 +35,36 @@ func (s *server) step(ctx context.Context, st Step) (StepTimes, error) {
 	for id, a := range st.Artifacts {
 		s.artifacts[id] = &a
 	}
+	refused := map[string]string{}
 	for _, p := range st.Plans {
-		if err := s.set(ctx, p); err != nil {
+		if err := s.set(ctx, p, refused); err != nil {
 			return StepTimes{}, err
 		}
 	}
-	if st.SetOnly {
-		return StepTimes{}, nil
+	if st.SetOnly || len(refused) > 0 {
+		return StepTimes{Refused: refused}, nil
 	}
+	var pass float64
 	for i := range st.Warm + max(1, st.Repeat) {
 		if i == st.Warm {
 			s.seen.start()
+			pass = 0
 		}
-		if err := s.pass(ctx, st.Test); err != nil {
+		sec, err := s.pass(ctx, st.Test)
+		if err != nil {
 			return StepTimes{}, err
 		}
+		pass += sec
 	}
 	s.seen.stop()
-	return s.collect(st)
+	out, err := s.collect(st)
+	out.Pass = pass / float64(max(1, st.Repeat))
+	return out, err
 }
 
-func (s *server) set(ctx context.Context, p ClassPlan) error {
-	layers := layersOf(p.Class)
+// set makes the artifacts of a plan serve their layers; what the engine will not run is refused.
+func (s *server) set(ctx context.Context, p ClassPlan, refused map[string]string) error {
+	layers := LayersOf(p.Class)
 	if len(p.Artifacts) != len(layers) {
 		return fmt.Errorf("%s: %d artifacts for %d layers", p.Class, len(p.Artifacts), len(layers))
 	}
@@ -66,28 +74,27 @@ func (s *server) set(ctx context.Context, p ClassPlan) error {
 			return fmt.Errorf("%s: artifact %.12s was not sent", p.Class, id)
 		}
 		if err := s.e.SetLinear(ctx, layers[i], p.Class, p.M, a); err != nil {
-			return err
+			refused[id] = err.Error()
 		}
 	}
 	return nil
 }
 
-// pass runs one prefill, or one token at the depth.
-func (s *server) pass(ctx context.Context, t bench.Test) error {
+// pass runs one prefill, or one token at the depth, and returns its seconds.
+func (s *server) pass(ctx context.Context, t bench.Test) (float64, error) {
 	if t.Gen > 0 {
 		t.Gen = 1
 	}
-	_, err := s.b.Run(ctx, t)
-	return err
+	return s.b.Run(ctx, t)
 }
 
 func (s *server) collect(st Step) (StepTimes, error) {
 	n := float64(max(1, st.Repeat))
 	var out StepTimes
 	for _, p := range st.Plans {
-		region := regionOf(p.Class)
+		region := string(p.Class.Region())
 		var secs []float64
-		for _, l := range layersOf(p.Class) {
+		for _, l := range LayersOf(p.Class) {
 			sec, ok := s.seen.sum[regionLayer{region, l}]
 			if !ok {
 				return out, fmt.Errorf("%s: region %s of layer %d did not run", p.Class, region, l)
@@ -99,24 +106,10 @@ func (s *server) collect(st Step) (StepTimes, error) {
 	return out, nil
 }
 
-// layersOf lists the layers of a class, -1 for the head.
-func layersOf(c model.Class) []int {
+// LayersOf lists the layers of a class, -1 for the head.
+func LayersOf(c model.Class) []int {
 	if len(c.Layers) == 0 {
 		return []int{-1}
 	}
 	return c.Layers
-}
-
-// regionOf is the region in which a class of matrices runs.
-func regionOf(c model.Class) string {
-	for _, r := range []struct {
-		region model.Region
-		roles  string
-	}{{model.RegionHead, "head"}, {model.RegionDown, "down"}, {model.RegionO, "o"},
-		{model.RegionGateUp, "gate"}, {model.RegionGateUp, "up"}} {
-		if c.Role == r.roles || c.Role == "gate_up" && r.region == model.RegionGateUp {
-			return string(r.region)
-		}
-	}
-	return string(model.RegionQKV)
 }

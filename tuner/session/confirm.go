@@ -47,15 +47,17 @@ func (t *tune) confirm(ctx context.Context) (confirmation, error) {
 		g.judge.SetConf(looks(b).Conf(!early))
 		g.Verdict = g.judge.Verdict(g.metric.Name, armTuned, t.floorOf(g.phase), measure.Margin)
 	}
+	t.vetoLayouts(&c)
 	t.sabotaged(&c, b)
 	t.report(&c)
 	return c, c.sabotage.Err()
 }
 
 func (t *tune) newConfirmation(ctx context.Context) (c confirmation, err error) {
-	t.tuned = t.lab.plan.with(t.finalists(), t.lab.plan.layouts)
-	if c.decode, err = t.newJudged(ctx, phaseDecode, measure.DecodeRate, t.Decode); err == nil {
-		c.prefill, err = t.newJudged(ctx, phasePrefill, measure.PrefillRate, t.Prefill)
+	t.tuned = t.lab.plan.with(t.finalists(), t.tunedLayouts())
+	moved := len(t.layouts) > 0 // both phases read the weights: neither may lose
+	if c.decode, err = t.newJudged(ctx, phaseDecode, measure.DecodeRate, t.Decode || moved); err == nil {
+		c.prefill, err = t.newJudged(ctx, phasePrefill, measure.PrefillRate, t.Prefill || moved)
 	}
 	return c, err
 }
@@ -110,7 +112,7 @@ func decided(c *confirmation, l stat.Looks) bool {
 }
 
 // changed reports whether the composed arm differs from the default at all.
-func (t *tune) changed() bool { return len(t.best) > 0 || t.knobs != t.Knobs }
+func (t *tune) changed() bool { return len(t.best)+len(t.layouts) > 0 || t.knobs != t.Knobs }
 
 // finalists are the choices of the composed arm that differ from the default.
 func (t *tune) finalists() []kernel.Choice {

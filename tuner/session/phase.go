@@ -62,7 +62,11 @@ func (g *judged) open(arms []measure.Arm) (err error) {
 // evidence is what an arm runs in a phase of the confirmation's workload: the artifact digests of every
 // class at the tuning points that its passes reach, and the knobs that act on it.
 func (t *tune) evidence(ctx context.Context, phase string, over []kernel.Choice, k kernel.Knobs) map[string]string {
-	p := t.lab.plan.with(over, t.lab.plan.layouts)
+	layouts := t.lab.plan.layouts
+	if over != nil {
+		layouts = t.tunedLayouts()
+	}
+	p := t.lab.plan.with(over, layouts)
 	out := actingKnobs(phase, k)
 	for _, m := range phasePoints(phase, k) {
 		for _, c := range t.classes {

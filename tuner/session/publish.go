@@ -24,14 +24,14 @@ func (t *tune) publish(ctx context.Context, c confirmation) error {
 	if look.Status != cache.Exact {
 		old = cache.Decision{}
 	}
-	arm := t.finalArm(c, old.Arm)
+	arm := t.finalArm(ctx, c, old.Arm)
 	d := cache.Decision{Key: key, Arm: arm}
 	if t.noResult(d.Key, c) {
 		slog.Warn("this tune came to no result: the stored winner is kept", "decode", c.decode.Why, "prefill", c.prefill.Why)
 		return t.finish()
 	}
 	for _, g := range c.phases() {
-		if i := slices.IndexFunc(old.Evidence, func(e cache.Evidence) bool { return e.Phase == g.phase }); i >= 0 && t.keeps(g) {
+		if i := slices.IndexFunc(old.Evidence, func(e cache.Evidence) bool { return e.Phase == g.phase }); i >= 0 && t.keeps(g) && t.sameLayouts(old.Arm, arm) {
 			d.Evidence = append(d.Evidence, old.Evidence[i])
 			continue
 		}
@@ -100,7 +100,7 @@ func finite(x float64) float64 {
 
 // finalArm is every choice that was made while the arms ran, with the confirmed winners in place of
 // the defaults.
-func (t *tune) finalArm(c confirmation, old kernel.Arm) kernel.Arm {
+func (t *tune) finalArm(ctx context.Context, c confirmation, old kernel.Arm) kernel.Arm {
 	byProblem := map[kernel.Problem]kernel.Choice{}
 	for _, p := range []*planner{t.lab.plan, t.tuned} {
 		for _, ch := range p.choices() {
@@ -115,7 +115,8 @@ func (t *tune) finalArm(c confirmation, old kernel.Arm) kernel.Arm {
 		}
 	}
 	for _, ch := range t.finalists() {
-		if c.won(ch.Problem.M) {
+		stands := func(class model.Class) bool { return holds(class, ch.Problem) && t.layoutStands(c, class) }
+		if c.won(ch.Problem.M) || slices.ContainsFunc(t.classes, stands) {
 			byProblem[ch.Problem] = ch
 		}
 	}
@@ -123,6 +124,7 @@ func (t *tune) finalArm(c confirmation, old kernel.Arm) kernel.Arm {
 	for _, ch := range byProblem {
 		arm.Choices = append(arm.Choices, ch)
 	}
+	arm.Choices = t.laidOut(ctx, c, arm.Choices)
 	slices.SortFunc(arm.Choices, func(a, b kernel.Choice) int {
 		return strings.Compare(a.Problem.String(), b.Problem.String())
 	})
@@ -192,7 +194,7 @@ func (t *tune) rules(ctx context.Context, arm kernel.Arm, conf confirmation) ([]
 	var out []cache.Rule
 	for _, f := range order {
 		c := biggest[f]
-		l, err := t.lab.plan.Layout(ctx, c)
+		l, err := t.finalLayout(ctx, conf, c)
 		if err != nil {
 			return nil, err
 		}

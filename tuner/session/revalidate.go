@@ -112,6 +112,11 @@ func (t *tune) recall(ctx context.Context, d cache.Decision) bool {
 			t.forget()
 			return false
 		}
+		moved := false
+		if ch, ok := d.Arm.Find(c.Problem(t.Target.Numerics.Weights, 1, kernel.Layout{})); ok && ch.Problem.Layout != l {
+			l, moved = ch.Problem.Layout, true
+			t.layouts[c.Key()] = l
+		}
 		for _, m := range kernel.MPoints {
 			prob := c.Problem(t.Target.Numerics.Weights, m, l)
 			ch, ok := d.Arm.Find(prob)
@@ -119,7 +124,7 @@ func (t *tune) recall(ctx context.Context, d cache.Decision) bool {
 				continue
 			}
 			def, err := t.lab.plan.Choice(ctx, prob)
-			if err != nil || def.Backend == ch.Backend && def.Config.String() == ch.Config.String() {
+			if err != nil || !moved && def.Backend == ch.Backend && def.Config.String() == ch.Config.String() {
 				continue
 			}
 			if err := t.vet(ctx, ch, ch.Config); err != nil {
@@ -136,4 +141,5 @@ func (t *tune) recall(ctx context.Context, d cache.Decision) bool {
 // forget clears the composed arm.
 func (t *tune) forget() {
 	t.best, t.knobs, t.tuned = map[pointID]screened{}, t.Knobs, nil
+	clear(t.layouts)
 }

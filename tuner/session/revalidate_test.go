@@ -2,6 +2,7 @@ package session
 
 import (
 	"context"
+	"os"
 	"path/filepath"
 	"testing"
 	"time"
@@ -12,13 +13,15 @@ import (
 	"github.com/tilewright/tilewright/kernel"
 	"github.com/tilewright/tilewright/plugins/generic"
 	"github.com/tilewright/tilewright/tuner/measure"
-	"github.com/tilewright/tilewright/tuner/probe"
 	"github.com/tilewright/tilewright/tuner/resolve"
 	"github.com/tilewright/tilewright/tuner/runner"
 )
 
 func TestMain(m *testing.M) {
-	runner.MaybeServe(runner.Deps{Probe: probe.Check})
+	runner.MaybeServe(deps)
+	if dir := os.Getenv(envTune); dir != "" {
+		os.Exit(tuneTiny(dir))
+	}
 	m.Run()
 }
 
@@ -40,7 +43,7 @@ func testTune(t *testing.T) *tune {
 	if u.classes, err = m.Classes(n); err != nil {
 		t.Fatal(err)
 	}
-	u.lab = &lab{plan: newPlanner(suite, n.Weights), watch: u.Watch, proved: map[string]bool{}, bad: map[string]string{}}
+	u.lab = newLab(newPlanner(suite, n.Weights), u.Watch, runner.Load{})
 	t.Cleanup(u.lab.close)
 	return u
 }

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"hash/fnv"
-	"log/slog"
 	"math"
 	"slices"
 	"time"
@@ -52,7 +51,8 @@ const candidates = 160
 const smallGain = 0.03
 
 func (t *tune) screen(ctx context.Context) error {
-	total := t.left() - t.confirmNeeds() - time.Duration(shareKnobs*float64(t.left()))
+	layouts := time.Duration(shareLayouts * float64(t.left()))
+	total := t.left() - t.confirmNeeds() - time.Duration(shareKnobs*float64(t.left())) - layouts
 	var on []stage
 	sum := 0.0
 	for _, s := range stages {
@@ -67,36 +67,75 @@ func (t *tune) screen(ctx context.Context) error {
 			return fmt.Errorf("screen M=%d: %w", s.m, err)
 		}
 	}
+	if err := t.screenLayouts(ctx, time.Now().Add(layouts)); err != nil {
+		return fmt.Errorf("screen layouts: %w", err)
+	}
 	return nil
 }
 
-// screenStage searches all classes at one tuning point at once.
+// screenStage searches all classes at one tuning point, those that share no region at once.
 func (t *tune) screenStage(ctx context.Context, s stage, end time.Time) error {
-	a := &arena{lab: t.lab, test: s.test, m: s.m, warm: s.warm, repeat: s.repeat,
-		classes: map[string]model.Class{}}
-	defaults := map[string]kernel.Choice{}
-	a.choice = func(class string, c kernel.Config) kernel.Choice {
-		d := defaults[class]
-		d.Config = c
-		return d
-	}
-	var searches []insitu.Search
+	var cs []model.Class
 	for _, c := range t.classes {
-		if c.Format.IsFloat() || c.Role == string(model.RoleHead) && s.m != 1 {
-			continue
+		if !c.Format.IsFloat() && covers(c, s.m) {
+			sq, err := t.square(c)
+			if err != nil {
+				return err
+			}
+			cs = append(cs, sq)
 		}
-		sr, def, err := t.search(ctx, a, c, s, end)
+	}
+	rs := rounds(cs)
+	for i, r := range rs {
+		left := 0.0
+		for _, later := range rs[i:] {
+			left += weight(later)
+		}
+		until := time.Now().Add(time.Duration(float64(time.Until(end)) * weight(r) / left))
+		if err := t.screenRound(ctx, s, r, until); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (t *tune) screenRound(ctx context.Context, s stage, classes []model.Class, end time.Time) error {
+	a := t.newArena(s, end)
+	var searches []insitu.Search
+	for _, c := range classes {
+		q, err := t.questOf(ctx, c, s.m)
 		if errors.Is(err, kernel.ErrUnsupported) {
 			continue
 		}
 		if err != nil {
 			return err
 		}
-		a.classes[c.String()], defaults[c.String()] = c, def
+		sr, err := t.search(ctx, a, q)
+		if err != nil {
+			return err
+		}
 		searches = append(searches, sr)
 	}
-	last, longest := time.Now(), t.takes(bench.Test{Prompt: s.test.Prompt, Gen: 3 * s.test.Gen})
-	more := func() error { // a round that would not end in time is not started
+	t.Progress("screen", fmt.Sprintf("M=%d, %d kinds of weights", s.m, len(searches)))
+	if err := insitu.Run(ctx, a, searches, t.until(end, s.test)); err != nil {
+		return err
+	}
+	return a.restore(ctx)
+}
+
+func (t *tune) newArena(s stage, end time.Time) *arena {
+	return &arena{lab: t.lab, test: s.test, m: s.m, warm: s.warm, repeat: s.repeat, end: end,
+		classes: map[string]model.Class{}, defaults: map[string]kernel.Choice{},
+		patience: t.patience(bench.Test{Prompt: s.test.Prompt + s.test.Depth, Gen: s.test.Gen * (s.warm + s.repeat)})}
+}
+
+// patience is how long a workload may take before it counts as hung.
+func (t *tune) patience(w bench.Test) time.Duration { return max(15*time.Second, 30*t.takes(w)) }
+
+// until stops searches before a round that would not end in time.
+func (t *tune) until(end time.Time, w bench.Test) func() error {
+	last, longest := time.Now(), t.takes(bench.Test{Prompt: w.Prompt, Gen: 3 * w.Gen})
+	return func() error {
 		now := time.Now()
 		longest, last = max(longest, now.Sub(last)), now
 		if now.Add(longest).After(end) {
@@ -104,65 +143,58 @@ func (t *tune) screenStage(ctx context.Context, s stage, end time.Time) error {
 		}
 		return nil
 	}
-	t.Progress("screen", fmt.Sprintf("M=%d, %d kinds of weights", s.m, len(searches)))
-	if err := insitu.Run(ctx, a, searches, more); err != nil {
-		return err
-	}
-	return t.restore(ctx, a, defaults)
 }
 
-// search prepares the search of one class: its space, its strategy, what the journal knows.
-func (t *tune) search(ctx context.Context, a *arena, c model.Class, s stage, end time.Time) (insitu.Search, kernel.Choice, error) {
-	none := insitu.Search{}
+// quest is what a search looks for: configurations of a class at a tuning point in one layout.
+type quest struct {
+	name  string // of the class in the arena
+	class model.Class
+	def   kernel.Choice // the control
+	limit int           // configurations to try
+	seed  uint64
+	done  func(search.Strategy)
+}
+
+// questOf is the search of a class in its present layout.
+func (t *tune) questOf(ctx context.Context, c model.Class, m int) (quest, error) {
 	l, err := t.lab.plan.Layout(ctx, c)
 	if err != nil {
-		return none, kernel.Choice{}, err
+		return quest{}, err
 	}
-	prob := c.Problem(t.Target.Numerics.Weights, s.m, l)
-	def, err := t.lab.plan.Choice(ctx, prob)
+	q := quest{name: c.String(), class: c, limit: candidates, seed: t.seed(c.String(), m)}
+	if q.def, err = t.lab.plan.Choice(ctx, c.Problem(t.Target.Numerics.Weights, m, l)); err != nil {
+		return q, err
+	}
+	q.done = func(s search.Strategy) { t.note(c, q.def, s, pointID{c.Key(), m}) }
+	return q, nil
+}
+
+// search prepares a search and gives its class a place in the arena.
+func (t *tune) search(ctx context.Context, a *arena, q quest) (insitu.Search, error) {
+	none := insitu.Search{}
+	space, err := t.Suite.Backends[q.def.Backend].Space(ctx, t.Suite.Host, q.def.Problem)
 	if err != nil {
-		return none, def, err
+		return none, err
 	}
-	space, err := t.Suite.Backends[def.Backend].Space(ctx, t.Suite.Host, prob)
+	strat, err := search.NewDefault(space, q.seed, q.limit)
 	if err != nil {
-		return none, def, err
+		return none, err
 	}
-	strat, err := search.NewDefault(space, t.seed(c, s), candidates)
-	if err != nil {
-		return none, def, err
-	}
-	id := pointID{c.Key(), s.m}
-	batches := 0
-	for {
-		var rs []search.Result
-		if !t.done("batch", fmt.Sprintf("%s m%d %d", c, s.m, batches), &rs) {
-			break
-		}
-		strat.Tell(rs)
-		batches++
-	}
+	a.classes[q.name], a.defaults[q.name] = q.class, q.def
 	run := func(src search.Source) error {
-		vetted := &vetting{t: t, ctx: ctx, src: src, def: def, end: end, failed: map[string]string{}}
-		err := search.Run(strat, def.Config, vetted, search.RunOptions{Batch: search.DefaultBatch, Race: search.RaceOptions{Seed: t.seed(c, s)},
-			Seen: func(rs []search.Result) {
-				rs = slices.DeleteFunc(slices.Clone(rs), func(r search.Result) bool { return r.Blocks == 0 && r.Failure == "" })
-				t.add("batch", fmt.Sprintf("%s m%d %d", c, s.m, batches), rs)
-				batches++
-			}})
-		t.note(c, def, strat, id)
+		vetted := &vetting{t: t, ctx: ctx, src: src, def: q.def, end: a.end, failed: map[string]string{}}
+		rec := &recorded{t: t, src: vetted, name: fmt.Sprintf("%s m%d", q.name, a.m), def: q.def}
+		err := search.Run(strat, q.def.Config, rec, search.RunOptions{Batch: search.DefaultBatch, Race: search.RaceOptions{Seed: q.seed}})
+		q.done(strat)
 		return err
 	}
-	layers := c.Layers
-	if len(layers) == 0 {
-		layers = []int{-1}
-	}
-	return insitu.Search{Class: insitu.Class{Name: c.String(), Layers: layers}, Run: run}, def, nil
+	return insitu.Search{Class: insitu.Class{Name: q.name, Layers: runner.LayersOf(q.class)}, Run: run}, nil
 }
 
 // seed differs between searches that share a step, so that they do not move in lock-step.
-func (t *tune) seed(c model.Class, s stage) uint64 {
+func (t *tune) seed(name string, m int) uint64 {
 	h := fnv.New64a()
-	fmt.Fprintf(h, "%d %s %d", t.Seed, c, s.m)
+	fmt.Fprintf(h, "%d %s %d", t.Seed, name, m)
 	return h.Sum64()
 }
 
@@ -182,6 +214,9 @@ func (t *tune) note(c model.Class, def kernel.Choice, strat search.Strategy, id 
 		t.best[id] = screened{Choice: ch, Gain: r.Score, Blocks: r.Blocks}
 		v.Config, v.Ratio.Median = r.Config, math.Exp(r.Score)
 		v.Finalist, v.Why = true, fmt.Sprintf("gains in situ over %d blocks", r.Blocks)
+		if with := t.shares(c); with != "" {
+			v.Why += ", timed with the whole of its region, " + with
+		}
 	}
 	t.res.Verdicts = append(t.res.Verdicts, v)
 }
@@ -191,122 +226,4 @@ func phaseOf(m int) string {
 		return phaseDecode
 	}
 	return phasePrefill
-}
-
-// restore puts the default back in every layer, so that the next stage starts from it.
-func (t *tune) restore(ctx context.Context, a *arena, defaults map[string]kernel.Choice) error {
-	var as []insitu.Assignment
-	for name, c := range a.classes {
-		layers := max(1, len(c.Layers))
-		x := insitu.Assignment{Class: name}
-		for range layers {
-			x.Config = append(x.Config, defaults[name].Config)
-		}
-		as = append(as, x)
-	}
-	return a.put(ctx, as)
-}
-
-// vetting stands between a search and the steps: a candidate that cannot be emitted, computes wrong
-// numbers or crashes alone never reaches the loaded runner.
-type vetting struct {
-	t      *tune
-	ctx    context.Context
-	src    search.Source
-	def    kernel.Choice
-	end    time.Time
-	failed map[string]string // by configuration, "" for good
-}
-
-// Measure vets new arms, then measures those that passed.
-func (v *vetting) Measure(arms []kernel.Config, order []int) (search.Block, error) {
-	failures := map[int]string{}
-	var good []int
-	for _, i := range order {
-		why, err := v.vet(arms[i])
-		if err != nil {
-			return search.Block{}, err
-		}
-		if why != "" && i > 0 {
-			failures[i] = why
-			continue
-		}
-		good = append(good, i)
-	}
-	b, err := v.src.Measure(arms, good)
-	if err != nil {
-		return b, err
-	}
-	if b.Failures == nil {
-		b.Failures = map[int]string{}
-	}
-	for i, why := range failures {
-		b.Failures[i] = why
-	}
-	for i, why := range b.Failures {
-		if key := arms[i].String(); v.failed[key] == "" {
-			v.failed[key] = why
-			v.t.fail(v.def, arms[i], "crash", why)
-		}
-	}
-	return b, nil
-}
-
-func (v *vetting) vet(c kernel.Config) (string, error) {
-	key := c.String()
-	if why, seen := v.failed[key]; seen {
-		return why, nil
-	}
-	if !time.Now().Before(v.end) {
-		return "", search.ErrBudget
-	}
-	why := ""
-	if err := v.t.vet(v.ctx, v.def, c); err != nil {
-		if v.ctx.Err() != nil {
-			return "", v.ctx.Err()
-		}
-		why = err.Error()
-		class := "refused"
-		var crash *runner.Crash
-		if errors.As(err, &crash) {
-			class = "crash"
-		}
-		v.t.fail(v.def, c, class, why)
-	}
-	v.failed[key] = why
-	return why, nil
-}
-
-func (t *tune) fail(def kernel.Choice, c kernel.Config, class, why string) {
-	slog.Info("candidate failed", "problem", def.Problem, "config", c, "why", why)
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.res.Failures = append(t.res.Failures, Failure{Backend: def.Backend, Config: c.String(), Class: class, Detail: def.Problem.String() + ": " + why})
-}
-
-// vet emits a candidate for the real problem, and checks a twin of it for few channels, but the same
-// reduction length, against the oracle.
-func (t *tune) vet(ctx context.Context, def kernel.Choice, c kernel.Config) error {
-	t.vetting.Lock() // one probe process serves all searches
-	defer t.vetting.Unlock()
-	ch := def
-	ch.Config = c
-	art, err := t.lab.plan.Artifact(ctx, ch)
-	if err != nil {
-		return err
-	}
-	if why := t.lab.bad[artifactID(art)]; why != "" {
-		return errors.New(why)
-	}
-	small := ch
-	nr := small.Problem.Layout.NR()
-	small.Problem.N = min(small.Problem.N, nr*(max(1, art.Exec.Streams)+2)-1)
-	if f := small.Problem.Format; f.Group > 0 {
-		small.Problem.K = min(small.Problem.K, 8*f.Group)
-	}
-	twin, err := t.Suite.Emit(ctx, small)
-	if err != nil {
-		return err
-	}
-	return t.lab.check(ctx, twin)
 }

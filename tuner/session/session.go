@@ -113,11 +113,15 @@ type tune struct {
 	now      func() time.Time
 	start    func(context.Context, *planner) (process, error)
 
-	mu      sync.Mutex           // of best and res, while searches run
-	tuned   *planner             // of the composed arm
-	knobs   kernel.Knobs         // of the composed arm
-	best    map[pointID]screened // winners of the screening
-	ppRate  float64              // tok/s of the default, about, to plan by
+	mu      sync.Mutex                  // of best and res, while searches run
+	tuned   *planner                    // of the composed arm
+	knobs   kernel.Knobs                // of the composed arm
+	best    map[pointID]screened        // winners of the screening
+	layouts map[model.Key]kernel.Layout // of the composed arm, where they differ
+	// layoutGain is what the layouts gained in situ, both phases together, in ln.
+	layoutGain map[model.Key]float64
+
+	ppRate  float64 // tok/s of the default, about, to plan by
 	tgRate  float64
 	skipped bool // no time to screen
 	short   bool // the confirmation under way is the check of a stored arm
@@ -134,6 +138,7 @@ type pointID struct {
 func newTune(o Options) *tune {
 	t := &tune{Options: o, deadline: o.Started.Add(o.Budget), best: map[pointID]screened{}, knobs: o.Knobs,
 		asked: map[string]bool{phaseDecode: o.Decode, phasePrefill: o.Prefill}, aside: map[string]string{},
+		layouts: map[model.Key]kernel.Layout{}, layoutGain: map[model.Key]float64{},
 		now: time.Now, start: startRunner}
 	t.res.Floors = map[string]measure.Floor{}
 	t.res.Floor = t.floorOf(phaseDecode)
@@ -146,12 +151,16 @@ func newTune(o Options) *tune {
 			tell(stage, detail)
 		}
 	}
+	t.lab = newLab(newPlanner(o.Suite, o.Target.Numerics.Weights), t.Watch,
+		runner.Load{Model: o.Ref, Numerics: o.Target.Numerics, Context: o.Target.Context, Knobs: o.Knobs,
+			CPUs: o.CPUs, Host: o.Target.Host.Features})
 	return t
 }
 
 // Tune runs the tune. A budget that is too small ends in `no winner`, not in an error.
 func Tune(ctx context.Context, o Options) (Result, error) {
 	t := newTune(o)
+	defer t.lab.close()
 	var err error
 	if t.classes, err = o.Target.Model.Classes(o.Target.Numerics); err != nil {
 		return t.res, err
@@ -160,11 +169,6 @@ func Tune(ctx context.Context, o Options) (Result, error) {
 		return t.res, err
 	}
 	defer t.closeJournal()
-	t.lab = &lab{plan: newPlanner(o.Suite, o.Target.Numerics.Weights), watch: t.Watch,
-		proved: map[string]bool{}, bad: map[string]string{},
-		load: runner.Load{Model: o.Ref, Numerics: o.Target.Numerics, Context: o.Target.Context, Knobs: o.Knobs,
-			CPUs: o.CPUs, Host: o.Target.Host.Features}}
-	defer t.lab.close()
 	err = t.run(ctx)
 	return t.res, err
 }

@@ -1,0 +1,301 @@
+package session
+
+import (
+	"context"
+	"errors"
+	"math"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/cpu"
+
+	"github.com/tilewright/tilewright/cache"
+	"github.com/tilewright/tilewright/engine"
+	"github.com/tilewright/tilewright/engine/model"
+	"github.com/tilewright/tilewright/kernel"
+	"github.com/tilewright/tilewright/plugins/avx2"
+	"github.com/tilewright/tilewright/plugins/generic"
+	"github.com/tilewright/tilewright/tuner/measure"
+	"github.com/tilewright/tilewright/tuner/resolve"
+	"github.com/tilewright/tilewright/tuner/runner"
+)
+
+var (
+	narrow = kernel.Layout{Lanes: 16, Cols: 1}
+	broad  = kernel.Layout{Lanes: 16, Cols: 2}
+)
+
+func TestLayoutsAreJudgedByBothPhases(t *testing.T) {
+	for name, c := range map[string]struct {
+		decode, prefill []float64
+		objective       string
+		out             string
+		why             string // "" for a win
+	}{
+		"both gain":               {[]float64{.03, .031, .029}, []float64{.02, .022, .021}, "both", "", ""},
+		"one gains, one is even":  {[]float64{.03, .031, .029}, []float64{-.001, .001, .0005}, "both", "", ""},
+		"one gains, one loses":    {[]float64{.09, .091, .089}, []float64{-.02, -.021, -.022}, "both", "", "slower at M=512"},
+		"clearly slower, a bit":   {[]float64{.09, .091, .089}, []float64{-.004, -.0041, -.0042}, "both", "", "slower at M=512"},
+		"nothing":                 {[]float64{.001, -.001, .0}, []float64{-.001, .001, .0005}, "both", "", "no gain"},
+		"a gain within the noise": {[]float64{.05, -.03, .04}, []float64{.0, .0, .001}, "both", "", "no gain"},
+		"too few pairs":           {[]float64{.05, .05}, []float64{.05, .05}, "both", "", "budget"},
+		"given up":                {[]float64{-.05}, []float64{-.05}, "both", "slower in its first pairs", "slower in its first pairs"},
+		"prefill is no objective": {[]float64{.001, 0, -.001}, []float64{.05, .05, .051}, "decode", "", "no gain"},
+		"but must not lose":       {[]float64{.05, .05, .051}, []float64{-.05, -.05, -.051}, "decode", "", "slower at M=512"},
+		"one row only":            {[]float64{.05, .05, .051}, nil, "both", "", ""},
+	} {
+		u := testTune(t)
+		u.asked[phasePrefill] = c.objective == "both"
+		x := &layoutTrial{class: u.classes[0], from: narrow, to: broad, gains: map[int][]float64{1: c.decode}, out: c.out,
+			other: map[int]kernel.Choice{}}
+		if c.prefill != nil {
+			x.gains[512] = c.prefill
+		}
+		joint, why := u.judgeLayout(x)
+		if (why == "") != (c.why == "") || !strings.Contains(why, c.why) || (why == "") != (joint > 0) {
+			t.Errorf("%s: %g, %q", name, joint, why)
+		}
+	}
+}
+
+// halves in turn, neighbours apart, no more than fit.
+func TestLayersOfATrial(t *testing.T) {
+	c := model.Class{Layers: []int{3, 5, 7, 9, 11}}
+	for n, want := range map[int][2]int{2: {1, 1}, 3: {1, 1}, 5: {2, 2}, 99: {2, 2}} {
+		x := &layoutTrial{class: c}
+		x.deal(n)
+		if len(x.halves[0]) != want[0] || len(x.halves[1]) != want[1] || x.single() {
+			t.Errorf("%d fit: %v", n, x.halves)
+		}
+	}
+	x := &layoutTrial{class: model.Class{Role: "head"}}
+	if x.deal(1); !x.single() {
+		t.Error("the head has one matrix")
+	}
+}
+
+// A layout that wins one phase and loses the other is taken back; one that stands brings its choices
+// of both phases, and nothing of the layout before.
+func TestPublishedLayouts(t *testing.T) {
+	win := measure.Verdict{Decision: measure.Winner, Ratio: measure.Ratio{Median: 1.2, Lo: 1.1, Hi: 1.3}}
+	even := measure.Verdict{Decision: measure.NoWinner, Ratio: measure.Ratio{Median: 1, Lo: .99, Hi: 1.01}}
+	lose := measure.Verdict{Decision: measure.NoWinner, Ratio: measure.Ratio{Median: .8, Lo: .7, Hi: .9}}
+	for name, c := range map[string]struct {
+		decode, prefill measure.Verdict
+		want            kernel.Layout
+	}{"one wins": {win, even, broad}, "one loses": {win, lose, narrow}, "none wins": {even, even, narrow}} {
+		u := testTune(t)
+		u.Prefill, u.asked[phasePrefill] = true, true
+		class := u.classes[0]
+		x := &layoutTrial{class: class, from: narrow, to: broad, other: map[int]kernel.Choice{}, gains: map[int][]float64{}}
+		for _, m := range []int{1, 512} {
+			ch, err := u.Suite.Default(t.Context(), class.Problem(model.W4A8, m, broad))
+			if err != nil {
+				t.Fatal(err)
+			}
+			x.other[m], x.gains[m] = ch, []float64{.1, .1, .1}
+		}
+		u.best[pointID{class.Key(), 16}] = screened{Choice: kernel.Choice{Problem: class.Problem(model.W4A8, 16, narrow)}, Gain: 1}
+		u.takeLayout(x, .2)
+		u.tuned = u.lab.plan.with(u.finalists(), u.tunedLayouts())
+		for _, p := range []*planner{u.lab.plan, u.tuned} { // as engines ask while they load
+			for _, c := range u.classes {
+				l, err := p.Layout(t.Context(), c)
+				if err != nil {
+					t.Fatal(err)
+				}
+				for _, m := range kernel.MPoints {
+					if _, err := p.Choice(t.Context(), c.Problem(model.W4A8, m, l)); err != nil {
+						t.Fatal(err)
+					}
+				}
+			}
+		}
+		conf := confirmation{decode: judged{Verdict: c.decode}, prefill: judged{Verdict: c.prefill}}
+		u.vetoLayouts(&conf)
+		arm := u.finalArm(t.Context(), conf, kernel.Arm{})
+		seen := 0
+		for _, ch := range arm.Choices {
+			if holds(class, ch.Problem) {
+				seen++
+				if ch.Problem.Layout != c.want {
+					t.Errorf("%s: %s", name, ch.Problem)
+				}
+			}
+		}
+		if seen != len(kernel.MPoints) {
+			t.Errorf("%s: %d choices of %s", name, seen, class)
+		}
+		if l, _ := u.finalLayout(t.Context(), conf, class); l != c.want {
+			t.Errorf("%s: %s", name, l)
+		}
+	}
+}
+
+// lopsided is a backend whose kernels of its default layout are the portable ones, slow, and native in
+// the other layout.
+type lopsided struct{ slow, fast kernel.Backend }
+
+func (l lopsided) of(p kernel.Problem) kernel.Backend {
+	if p.Op == kernel.OpLinear && p.Layout == narrow {
+		return l.slow
+	}
+	return l.fast
+}
+
+func (l lopsided) Manifest(ctx context.Context) (kernel.Manifest, error) { return l.fast.Manifest(ctx) }
+func (l lopsided) Layouts(ctx context.Context, h kernel.Features, f kernel.Format) ([]kernel.Layout, error) {
+	return []kernel.Layout{narrow, broad}, nil
+}
+func (l lopsided) Space(ctx context.Context, h kernel.Features, p kernel.Problem) (kernel.Space, error) {
+	return l.of(p).Space(ctx, h, p)
+}
+func (l lopsided) Emit(ctx context.Context, h kernel.Features, p kernel.Problem, c kernel.Config) (*kernel.Artifact, error) {
+	a, err := l.of(p).Emit(ctx, h, p, c)
+	if err == nil {
+		a.Key.Backend = kernel.BackendID{Name: "avx2", Digest: "a0"}
+	}
+	return a, err
+}
+
+// A layout that is faster wins in situ, is loaded by a fresh process, is published once the arm is
+// confirmed, and is what the engine then loads, and explains.
+func TestLayoutWinsAndIsServed(t *testing.T) {
+	if runtime.GOARCH != "amd64" || !cpu.X86.HasAVX2 || !cpu.X86.HasFMA {
+		t.Skip("needs AVX2")
+	}
+	var o Options
+	u := tinyTune(t, func(p *Options) {
+		p.CPUs, p.Knobs = p.CPUs[:1], kernel.DefaultKnobs(1)
+		p.Suite.Backends = map[string]kernel.Backend{"avx2": lopsided{generic.New("g0"), avx2.New("a0")}}
+		p.Target.Backends = map[string]resolve.BackendInfo{"avx2": {Digest: "a0", Version: "1"}}
+		o = *p
+	})
+	if _, err := u.lab.runner(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := u.screenLayouts(t.Context(), time.Now().Add(10*time.Second)); err != nil {
+		t.Fatal(err)
+	}
+	if len(u.layouts) == 0 || len(u.lab.laid) != 0 {
+		t.Fatalf("%v, %d left; %+v", u.layouts, len(u.lab.laid), u.res.Verdicts)
+	}
+	u.lab.close()
+	tuned := u.lab.plan.with(u.finalists(), u.tunedLayouts())
+	fresh, err := runner.Start(t.Context(), tuned)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer fresh.Close()
+	if _, err := fresh.Load(t.Context(), u.lab.load); err != nil {
+		t.Fatal(err)
+	}
+	conf, err := u.newConfirmation(t.Context())
+	if err != nil || !conf.decode.live || !conf.prefill.live {
+		t.Fatalf("another layout acts on both phases: %v", err)
+	}
+	u.tuned = tuned
+	won := measure.Verdict{Decision: measure.Winner, Ratio: measure.Ratio{Median: 2, Lo: 1.9, Hi: 2.1}, Pairs: 3}
+	conf.decode.Verdict, conf.prefill.Verdict = won, won
+	if err := u.publish(t.Context(), conf); err != nil {
+		t.Fatal(err)
+	}
+	p, err := resolve.New(o.Target, resolve.Options{Store: o.Store, Knobs: o.Knobs,
+		Suite: func(context.Context) (*kernel.Suite, error) { return o.Suite, nil }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if p.Tuning != resolve.TuningExact {
+		t.Fatalf("%s: %s", p.Tuning, p.Line)
+	}
+	e, err := engine.Load(t.Context(), o.Target.Model, engine.Options{Numerics: o.Target.Numerics, Context: 256, Knobs: p.Knobs, CPUs: o.CPUs,
+		Plan: p, Source: p, Host: o.Target.Host.Features})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer e.Close()
+	x, err := e.Explain()
+	if err != nil {
+		t.Fatal(err)
+	}
+	moved := 0
+	for _, m := range x.Matrices {
+		if m.Layout == broad {
+			moved++
+		}
+		for _, k := range m.Kernels {
+			if k.Problem.Layout != m.Layout {
+				t.Errorf("%s of layer %d lies %s, its kernel wants %s", m.Role, m.Layer, m.Layout, k.Problem.Layout)
+			}
+			if why := p.Why(k.Problem); !strings.Contains(why, "tuned for this model") {
+				t.Errorf("%s: %s", k.Problem, why)
+			}
+		}
+	}
+	if moved == 0 {
+		t.Error("the engine loads the default layouts")
+	}
+	r, look := o.Store.Rule(o.Target.RuleKey(x.Matrices[0].Format))
+	if look.Status != cache.Exact || r.Layout != broad {
+		t.Errorf("host rule: %+v, %s", look, r.Layout)
+	}
+	// A stored arm in that layout is recalled as such when it wants a check.
+	u = newTune(o)
+	u.classes, _ = o.Target.Model.Classes(o.Target.Numerics)
+	defer u.lab.close()
+	key, _ := o.Target.DecisionKey()
+	d, _ := o.Store.Decision(key)
+	if !u.recall(t.Context(), d) || len(u.layouts) == 0 {
+		t.Errorf("recalled %v, %v", u.best, u.layouts)
+	}
+}
+
+// What does not fit is refused and said.
+func TestLayoutsWithinMemory(t *testing.T) {
+	u := tinyTune(t, func(o *Options) { o.Memory = spare + 1<<10 })
+	if err := u.screenLayouts(t.Context(), time.Now().Add(time.Minute)); err != nil {
+		t.Fatal(err)
+	}
+	if len(u.res.Verdicts) == 0 || u.lab.r != nil {
+		t.Errorf("%d verdicts", len(u.res.Verdicts))
+	}
+	for _, v := range u.res.Verdicts {
+		if !strings.Contains(v.Why, "no room") || !math.IsInf(v.Ratio.Hi, 1) {
+			t.Errorf("%+v", v)
+		}
+	}
+	u = tinyTune(t, nil)
+	if err := u.screenLayouts(t.Context(), time.Now()); err != nil {
+		t.Fatal(err)
+	}
+	for _, v := range u.res.Verdicts {
+		if v.Why != measure.WhyBudget {
+			t.Errorf("%+v", v)
+		}
+	}
+}
+
+// A layout whose kernels crash ends its own trial, not the tune.
+func TestLayoutThatCrashes(t *testing.T) {
+	if runtime.GOARCH != "amd64" {
+		t.Skip("machine code of amd64")
+	}
+	u := tinyTune(t, func(o *Options) {
+		b := o.Suite.Backends["generic"]
+		o.Suite.Backends = map[string]kernel.Backend{"generic": wrapped{b, func(a *kernel.Artifact) *kernel.Artifact {
+			if a.Key.Problem.Op == kernel.OpLinear && a.Key.Problem.Layout == broad && a.Key.Problem.N == 512 {
+				code(0x0f, 0x0b)(a)
+			}
+			return a
+		}}}
+	})
+	err := u.screenLayouts(t.Context(), time.Now().Add(20*time.Second))
+	if err != nil && !errors.Is(err, errNoDefault) {
+		t.Fatal(err)
+	}
+	if err != nil || len(u.lab.laid) > 0 {
+		t.Errorf("%v, %d matrices left in another layout", err, len(u.lab.laid))
+	}
+}

@@ -1,0 +1,142 @@
+package session
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/tilewright/tilewright/engine/model"
+	"github.com/tilewright/tilewright/kernel"
+	"github.com/tilewright/tilewright/tuner/runner"
+)
+
+// layoutTrial is one class in another layout.
+type layoutTrial struct {
+	class    model.Class // with the layers that take part
+	from, to kernel.Layout
+	halves   [2][]int
+	present  map[int]kernel.Choice // by M: what runs now
+	other    map[int]kernel.Choice // what would run
+	gains    map[int][]float64     // by M: log-gain of each pair
+	out      string                // why it is given up
+}
+
+// layoutTrials are the trials of classes in the k-th of their layouts, nil if none has so many. The
+// layers that take part fit into roomLayouts together.
+func (t *tune) layoutTrials(ctx context.Context, classes []model.Class, k int) ([]*layoutTrial, error) {
+	var out []*layoutTrial
+	for _, c := range classes {
+		x, err := t.layoutTrial(ctx, c, k)
+		if errors.Is(err, kernel.ErrUnsupported) {
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		if x != nil {
+			out = append(out, x)
+		}
+	}
+	room := min(int64(roomLayouts), t.Memory-int64(t.lab.loaded.WeightsBytes)-spare)
+	return slices.DeleteFunc(out, func(x *layoutTrial) bool {
+		each := int64(max(x.from.TensorBytes(x.class.Format, x.class.N, x.class.K), x.to.TensorBytes(x.class.Format, x.class.N, x.class.K)))
+		n := int(room / int64(len(out)) / each)
+		if !x.in() {
+			t.noteLayouts([]*layoutTrial{x}, "")
+			return true
+		}
+		if n < min(2, len(runner.LayersOf(x.class))) {
+			t.noteLayouts([]*layoutTrial{x}, fmt.Sprintf("no room: %d MB a layer, %d MB for all", each>>20, room>>20))
+			return true
+		}
+		x.deal(n)
+		return false
+	}), nil
+}
+
+// deal cuts up to n layers into halves, neighbours into different ones. A single matrix has one.
+func (x *layoutTrial) deal(n int) {
+	for i, layer := range x.class.Layers[:min(n/2*2, len(x.class.Layers)/2*2)] {
+		x.halves[i%2] = append(x.halves[i%2], layer)
+	}
+	if len(x.class.Layers) < 2 {
+		x.halves = [2][]int{x.class.Layers}
+	}
+}
+
+// part is the class with the layers of a half.
+func (x *layoutTrial) part(half int) model.Class {
+	c := x.class
+	c.Layers = x.halves[half]
+	return c
+}
+
+// single reports whether there is one matrix alone: its layouts take turns.
+func (x *layoutTrial) single() bool { return len(x.halves[1]) == 0 }
+
+// layoutTrial is the trial of a class in the k-th layout of its backend, the present one not counted;
+// nil if there are fewer.
+func (t *tune) layoutTrial(ctx context.Context, c model.Class, k int) (*layoutTrial, error) {
+	from, err := t.lab.plan.Layout(ctx, c)
+	if err != nil {
+		return nil, err
+	}
+	def, err := t.lab.plan.Choice(ctx, c.Problem(t.Target.Numerics.Weights, 1, from))
+	if err != nil {
+		return nil, err
+	}
+	ls, err := t.Suite.Backends[def.Backend].Layouts(ctx, t.Suite.Host, c.Format)
+	if err != nil {
+		return nil, err
+	}
+	ls = slices.DeleteFunc(slices.Clone(ls), func(l kernel.Layout) bool { return l == from })
+	if k > len(ls) {
+		return nil, nil
+	}
+	x := &layoutTrial{class: c, from: from, to: ls[k-1], present: map[int]kernel.Choice{}, other: map[int]kernel.Choice{}, gains: map[int][]float64{}}
+	for _, s := range layoutStages {
+		if !covers(c, s.m) {
+			continue
+		}
+		if x.present[s.m], err = t.lab.plan.Choice(ctx, c.Problem(t.Target.Numerics.Weights, s.m, from)); err != nil {
+			return nil, err
+		}
+		if b, ok := t.best[pointID{c.Key(), s.m}]; ok {
+			x.present[s.m] = b.Choice
+		}
+		x.other[s.m], err = t.moved(ctx, x.present[s.m], x.to)
+		if errors.Is(err, errNoDefault) {
+			x.out = err.Error()
+		} else if err != nil {
+			return nil, err
+		}
+	}
+	return x, nil
+}
+
+// moved is a choice for the same problem in another layout: the same configuration where it passes
+// there, else the default.
+func (t *tune) moved(ctx context.Context, c kernel.Choice, to kernel.Layout) (kernel.Choice, error) {
+	prob := c.Problem
+	prob.Layout = to
+	def, err := t.Suite.Default(ctx, prob)
+	if err != nil {
+		return def, err
+	}
+	if err := t.vet(ctx, def, def.Config); ctx.Err() != nil {
+		return def, ctx.Err()
+	} else if err != nil {
+		return def, fmt.Errorf("%w: %s: %w", errNoDefault, prob, err)
+	}
+	sp, err := t.Suite.Backends[def.Backend].Space(ctx, t.Suite.Host, prob)
+	if err != nil || def.Backend != c.Backend || sp.Check(c.Config) != nil {
+		return def, err
+	}
+	same := def
+	same.Config = c.Config
+	if t.vet(ctx, same, same.Config) != nil {
+		return def, ctx.Err()
+	}
+	return same, nil
+}

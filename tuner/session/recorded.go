@@ -1,0 +1,86 @@
+package session
+
+import (
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/tilewright/tilewright/kernel"
+	"github.com/tilewright/tilewright/search"
+)
+
+// recorded journals every block of a search before its result is used. A resumed search asks again
+// what it asked before, since strategies are deterministic: it is answered from the journal, up to
+// the first block that is not there. What is measured from then on holds the control too, so it
+// joins what was measured before as a ratio to the same arm.
+type recorded struct {
+	t    *tune
+	src  search.Source
+	name string
+	def  kernel.Choice
+	n    int             // blocks asked for
+	live bool            // past the end of the journal
+	told map[string]bool // failures that were reported
+}
+
+// blockRecord is a block in the journal, where costs have no NaN.
+type blockRecord struct {
+	Arms      []string        `json:"arms"` // configurations, the control first
+	Order     []int           `json:"order"`
+	Costs     map[int]float64 `json:"costs"` // by arm
+	Failures  map[int]string  `json:"failures,omitempty"`
+	Disturbed string          `json:"disturbed,omitempty"`
+}
+
+// Measure returns the journal's block, else measures one.
+func (r *recorded) Measure(arms []kernel.Config, order []int) (search.Block, error) {
+	key := fmt.Sprintf("%s %d", r.name, r.n)
+	r.n++
+	var names []string
+	for _, c := range arms {
+		names = append(names, c.String())
+	}
+	var rec blockRecord
+	if !r.live && r.t.done("block", key, &rec) && slices.Equal(rec.Arms, names) && slices.Equal(rec.Order, order) {
+		return r.report(arms, rec.block()), nil
+	}
+	r.live = true
+	b, err := r.src.Measure(arms, order)
+	if err != nil {
+		return b, err
+	}
+	rec = blockRecord{Arms: names, Order: order, Costs: map[int]float64{}, Failures: b.Failures, Disturbed: b.Disturbed}
+	for i, c := range b.Costs {
+		if c > 0 && !math.IsInf(c, 0) {
+			rec.Costs[i] = c
+		}
+	}
+	r.t.add("block", key, rec)
+	return r.report(arms, b), nil
+}
+
+// block undoes the record.
+func (r blockRecord) block() search.Block {
+	b := search.Block{Costs: make([]float64, len(r.Arms)), Failures: r.Failures, Disturbed: r.Disturbed}
+	for i := range b.Costs {
+		b.Costs[i] = math.NaN()
+		if c, ok := r.Costs[i]; ok {
+			b.Costs[i] = c
+		}
+	}
+	return b
+}
+
+// report tells the tune of each configuration that failed, once.
+func (r *recorded) report(arms []kernel.Config, b search.Block) search.Block {
+	for i, why := range b.Failures {
+		if key := arms[i].String(); !r.told[key] {
+			if r.told == nil {
+				r.told = map[string]bool{}
+			}
+			r.told[key] = true
+			r.t.fail(r.def, arms[i], why)
+		}
+	}
+	return b
+}
