@@ -51,6 +51,7 @@ func (p *Plugin) call(ctx context.Context, a asked, rpc func(context.Context, pb
 	err := rpc(inner, p.sess.rpc)
 	if err == nil {
 		p.crashes = 0
+		p.sess.dropSocket()
 		return nil
 	}
 	return p.translate(ctx, inner, a, err)
@@ -87,7 +88,7 @@ func (p *Plugin) translate(ctx, inner context.Context, a asked, err error) error
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
-		return p.crashed(a, ReasonHang, fmt.Sprintf("no answer within %v, killed", p.opts.CallTimeout))
+		return p.crashed(a, ReasonHang, fmt.Sprintf("no answer within %v", p.opts.CallTimeout))
 	}
 	st, ok := status.FromError(err)
 	if !ok || st.Code() == codes.OK {

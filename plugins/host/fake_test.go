@@ -38,7 +38,7 @@ func TestMain(m *testing.M) {
 // fakes are backends by the way in which they misbehave.
 var fakes = []string{"good", "env", "illegal", "segv", "abort", "oom", "panic", "exits", "hangs", "late", "killed",
 	"longline", "badjson", "forks", "huge", "truncated", "liesisa", "badspace", "badname", "misnamed", "prints", "unsupported",
-	"overclaims", "portable"}
+	"overclaims", "portable", "deserts"}
 
 // misbehaveBeforeServing plays the fakes that fail before the handshake.
 func misbehaveBeforeServing(name string) {
@@ -125,8 +125,13 @@ func (f fake) Emit(_ context.Context, host kernel.Features, p kernel.Problem, c 
 		os.Exit(7)
 	case "hangs":
 		select {}
+	case "deserts": // to the group of the host, and does nothing any more
+		if pgid, err := syscall.Getpgid(os.Getppid()); err != nil || syscall.Setpgid(0, pgid) != nil {
+			return nil, fmt.Errorf("cannot leave the group: %v", err)
+		}
+		syscall.Kill(os.Getpid(), syscall.SIGSTOP)
 	case "late":
-		time.Sleep(400 * time.Millisecond)
+		time.Sleep(1500 * time.Millisecond)
 	case "longline":
 		fmt.Fprintln(realStderr(), strings.Repeat("x", 10<<20))
 	case "badjson":

@@ -26,7 +26,7 @@ type Options struct {
 	StartTimeout time.Duration // from exec to the first answer, 10 s
 	CallTimeout  time.Duration // of one call, 10 s
 	MaxCrashes   int           // in a row, after which it is not started again, 16
-	Log          *slog.Logger  // receives the backend's log; none if nil
+	Log          *slog.Logger  // receives the backend's log; slog.Default() if nil
 }
 
 func (o Options) withDefaults() Options {
@@ -40,7 +40,7 @@ func (o Options) withDefaults() Options {
 		o.MaxCrashes = 16
 	}
 	if o.Log == nil {
-		o.Log = slog.New(slog.DiscardHandler)
+		o.Log = slog.Default()
 	}
 	return o
 }
@@ -64,8 +64,24 @@ type Plugin struct {
 
 var _ kernel.Backend = (*Plugin)(nil)
 
-// Open starts a backend and asks for its manifest. The caller closes it.
+// debugTimeout bounds a call of a backend that somebody may have stopped in a debugger.
+const debugTimeout = time.Hour
+
+// Open starts a backend and asks for its manifest. The caller closes it. In place of a third party's
+// program it attaches to the backend of that name in TILEWRIGHT_REATTACH, if there is one.
 func Open(ctx context.Context, src Source, o Options) (*Plugin, error) {
+	if src.Path != "" {
+		running, err := attached(src.Name)
+		if err != nil {
+			return nil, &StartError{Backend: src.Name, Path: src.Path, Why: err.Error()}
+		}
+		if running != nil {
+			src = *running
+		}
+	}
+	if src.Reattach != nil {
+		o.CallTimeout = debugTimeout
+	}
 	p := &Plugin{src: src, opts: o.withDefaults(), id: kernel.BackendID{Name: src.Name, Digest: src.Digest},
 		turn: make(chan struct{}, 1), quarantine: map[string]*ErrBackendCrashed{}}
 	p.turn <- struct{}{}

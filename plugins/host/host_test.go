@@ -81,8 +81,8 @@ func TestCrashIsClassifiedQuarantinedAndSurvived(t *testing.T) {
 }
 
 func TestHangIsKilledInTime(t *testing.T) {
-	for _, name := range []string{"hangs", "late"} {
-		p := open(t, name, Options{CallTimeout: 150 * time.Millisecond})
+	for _, name := range []string{"hangs", "late", "deserts"} {
+		p := open(t, name, Options{CallTimeout: time.Second})
 		_, err := emit(t, p, 1)
 		if crash, ok := IsCrash(err); !ok || crash.Reason != ReasonHang {
 			t.Errorf("%s: %v", name, err)
@@ -191,11 +191,17 @@ func gone(pid int) bool {
 }
 
 func TestCloseLeavesNothing(t *testing.T) {
+	dir := t.TempDir()
+	t.Setenv("XDG_RUNTIME_DIR", "")
+	t.Setenv("TMPDIR", dir)
 	p := open(t, "good", quick)
-	dir, pid := p.sess.dir, p.sess.proc.pid
+	pid := p.sess.proc.pid
+	if _, err := emit(t, p, 0); err != nil {
+		t.Error(err)
+	}
 	p.Close()
-	if _, err := os.Stat(dir); !errors.Is(err, os.ErrNotExist) {
-		t.Errorf("socket directory: %v", err)
+	if left, err := os.ReadDir(dir); err != nil || len(left) != 0 {
+		t.Errorf("left behind: %v, %v", left, err)
 	}
 	if err := syscall.Kill(pid, 0); !errors.Is(err, syscall.ESRCH) {
 		t.Errorf("process %d: %v", pid, err)

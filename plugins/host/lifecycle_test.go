@@ -41,7 +41,9 @@ func beHost() {
 }
 
 func TestBackendDiesWithItsHost(t *testing.T) {
+	dir := t.TempDir()
 	cmd := role(t, "host")
+	cmd.Env = append(cmd.Env, "XDG_RUNTIME_DIR=", "TMPDIR="+dir)
 	out, err := cmd.StdoutPipe()
 	if err := errors.Join(err, cmd.Start()); err != nil {
 		t.Fatal(err)
@@ -52,6 +54,9 @@ func TestBackendDiesWithItsHost(t *testing.T) {
 	}
 	cmd.Process.Kill()
 	cmd.Wait()
+	if left, err := os.ReadDir(dir); err != nil || len(left) != 0 {
+		t.Errorf("the host left %v behind, %v", left, err)
+	}
 	for range 200 {
 		if gone(pid) {
 			return
@@ -96,13 +101,13 @@ func TestReattach(t *testing.T) {
 			break
 		}
 	}
-	sources, err := Attached()
-	if err != nil || len(sources) != 1 {
-		t.Fatal(sources, err)
-	}
-	p, err := Open(t.Context(), sources[0], quick)
+	src := Source{Name: "good", Path: "/nonexistent/tilewright-backend-good"}
+	p, err := Open(t.Context(), src, quick)
 	if err != nil {
 		t.Fatal(err)
+	}
+	if !strings.HasPrefix(p.ID().Digest, "attached-") {
+		t.Errorf("identity %+v", p.ID())
 	}
 	if _, err := emit(t, p, 1); err != nil {
 		t.Error(err)
@@ -116,16 +121,26 @@ func TestReattach(t *testing.T) {
 	if err := cmd.Wait(); err != nil {
 		t.Error(err)
 	}
-	if _, err := Attached(); err == nil || !strings.Contains(err.Error(), "gone") {
+	if _, err := Open(t.Context(), src, quick); err == nil || !strings.Contains(err.Error(), "gone") {
 		t.Errorf("a process that ended: %v", err)
 	}
 }
 
-// A reused pid is not the process that was named.
-func TestReattachChecksTheStartTime(t *testing.T) {
-	t.Setenv(wire.EnvReattach, fmt.Sprintf(`[{"name":"x","pid":%d,"start":1}]`, os.Getpid()))
-	if _, err := Attached(); err == nil {
-		t.Error("accepted")
+func TestReattachRefusals(t *testing.T) {
+	start, err := wire.StartTime(os.Getpid())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for list, want := range map[string]string{
+		"{": "unexpected end",
+		fmt.Sprintf(`[{"name":"x","pid":%d,"start":1,"network":"unix"}]`, os.Getpid()):        "is gone", // a reused pid
+		fmt.Sprintf(`[{"name":"x","pid":%d,"start":%d,"network":"tcp"}]`, os.Getpid(), start): "want a Unix socket",
+	} {
+		t.Setenv(wire.EnvReattach, list)
+		_, err := Open(t.Context(), Source{Name: "x", Path: "/nonexistent/tilewright-backend-x"}, quick)
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %q", list, err, want)
+		}
 	}
 }
 

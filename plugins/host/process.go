@@ -172,13 +172,14 @@ func (p *process) firstLine() string {
 	}
 }
 
-// kill kills the whole group.
+// kill kills the whole group, and the process itself should it have left that.
 func (p *process) kill() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.killed = p.killed || !p.reaped
 	if p.pid != 0 && !p.reaped {
 		unix.Kill(-p.pid, unix.SIGKILL)
+		unix.Kill(p.pid, unix.SIGKILL)
 	}
 }
 

@@ -47,7 +47,7 @@ type session struct {
 	client *plugin.Client
 	conn   *grpc.ClientConn // of a reattached one
 	rpc    pb.BackendClient
-	dir    string
+	dir    string // of the socket, "" once it was removed
 }
 
 type grpcPlugin struct{ plugin.NetRPCUnsupportedPlugin }
@@ -104,7 +104,7 @@ func start(ctx context.Context, src Source, exe *executable, env []string, o Opt
 		StartTimeout:     o.StartTimeout,
 		AutoMTLS:         exe != nil,
 		Logger:           hclog.NewNullLogger(),
-		GRPCDialOptions:  []grpc.DialOption{callLimits},
+		GRPCDialOptions:  []grpc.DialOption{callLimits, grpc.WithIdleTimeout(0)},
 		UnixSocketConfig: &plugin.UnixSocketConfig{TempDir: dir},
 	})}
 	// The connection is made without a deadline of its own.
@@ -167,7 +167,7 @@ func (s *session) explain(src Source, cause error, ctx context.Context) error {
 }
 
 // close ends the session: a moment to leave by itself, then the whole group is killed. It returns
-// when the process is reaped and its directory removed.
+// when the process is reaped and its directory is removed.
 func (s *session) close() {
 	if s.proc == nil {
 		s.conn.Close()
@@ -181,7 +181,16 @@ func (s *session) close() {
 		s.proc.kill()
 		<-s.proc.done
 	}
-	os.RemoveAll(s.dir)
+	s.dropSocket()
+}
+
+// dropSocket removes the directory of the socket. Once the connection stands, it is never made again:
+// a host that is killed then leaves nothing behind, and nobody else can connect.
+func (s *session) dropSocket() {
+	if s.dir != "" {
+		os.RemoveAll(s.dir)
+		s.dir = ""
+	}
 }
 
 // exited reports whether the process is gone.

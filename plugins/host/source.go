@@ -20,7 +20,7 @@ type Source struct {
 	Name     string
 	Path     string         // a third-party executable; "" for a built-in, served by re-executing this program
 	Digest   string         // identity of a built-in: the digest of its source; a third party's is computed
-	Reattach *wire.Reattach // a backend started by hand with --debug
+	Reattach *wire.Reattach // set by Open: a backend started by hand with --debug
 }
 
 // Builtin is a backend that this program carries and serves through sdk.MaybeServe. digest identifies
@@ -36,8 +36,9 @@ func External(path string) (Source, error) {
 	return Source{Name: name, Path: path}, nil
 }
 
-// Attached lists the backends that were started by hand and named in TILEWRIGHT_REATTACH.
-func Attached() ([]Source, error) {
+// attached finds a backend that was started by hand and named in TILEWRIGHT_REATTACH; nil if there is
+// none of that name.
+func attached(name string) (*Source, error) {
 	v := os.Getenv(wire.EnvReattach)
 	if v == "" {
 		return nil, nil
@@ -46,15 +47,19 @@ func Attached() ([]Source, error) {
 	if err := json.Unmarshal([]byte(v), &rs); err != nil {
 		return nil, fmt.Errorf("%s: %w", wire.EnvReattach, err)
 	}
-	var out []Source
 	for _, r := range rs {
-		start, err := wire.StartTime(r.Pid)
-		if err != nil || start != r.Start {
+		if r.Name != name {
+			continue
+		}
+		if start, err := wire.StartTime(r.Pid); err != nil || start != r.Start {
 			return nil, fmt.Errorf("%s: backend %q, process %d is gone: start it again with --debug", wire.EnvReattach, r.Name, r.Pid)
 		}
-		out = append(out, Source{Name: r.Name, Digest: fmt.Sprintf("attached-%d-%d", r.Pid, r.Start), Reattach: &r})
+		if r.Network != "unix" {
+			return nil, fmt.Errorf("%s: backend %q listens on %q, want a Unix socket", wire.EnvReattach, r.Name, r.Network)
+		}
+		return &Source{Name: r.Name, Digest: fmt.Sprintf("attached-%d-%d", r.Pid, r.Start), Reattach: &r}, nil
 	}
-	return out, nil
+	return nil, nil
 }
 
 // executable is an open program file: what was hashed is what runs.
@@ -113,7 +118,7 @@ func (e *executable) unchanged() error {
 }
 
 // CheckTrust refuses a path that is owned by neither root nor this user, or that group or others
-// may write.
+// may write; in a sticky directory they cannot touch what is not theirs.
 func CheckTrust(path string) error {
 	fi, err := os.Stat(path)
 	if err != nil {
@@ -127,7 +132,7 @@ func trusted(path string, fi os.FileInfo) error {
 	if owners := []uint32{0, uint32(os.Geteuid())}; !slices.Contains(owners, st.Uid) {
 		return fmt.Errorf("%s belongs to uid %d: backends are code, they must belong to you or to root", path, st.Uid)
 	}
-	if fi.Mode().Perm()&0o022 != 0 && fi.Mode()&os.ModeSticky == 0 {
+	if fi.Mode().Perm()&0o022 != 0 && fi.Mode()&(os.ModeDir|os.ModeSticky) != os.ModeDir|os.ModeSticky {
 		return fmt.Errorf("%s is writable by group or others (%04o): run chmod go-w on it", path, fi.Mode().Perm())
 	}
 	return nil

@@ -51,6 +51,25 @@ func TestDiscover(t *testing.T) {
 	}
 }
 
+// The sticky bit makes a directory that all may write safe, and says nothing about a file.
+func TestTrust(t *testing.T) {
+	file, dir := filepath.Join(t.TempDir(), "f"), t.TempDir()
+	os.WriteFile(file, nil, 0o600)
+	for path, modes := range map[string]map[os.FileMode]bool{
+		file: {0o755: true, 0o775: false, 0o777 | os.ModeSticky: false},
+		dir:  {0o755: true, 0o777: false, 0o777 | os.ModeSticky: true},
+	} {
+		for mode, want := range modes {
+			if err := os.Chmod(path, mode); err != nil {
+				t.Fatal(err)
+			}
+			if err := CheckTrust(path); (err == nil) != want {
+				t.Errorf("%s with %v: %v", path, mode, err)
+			}
+		}
+	}
+}
+
 func TestSuite(t *testing.T) {
 	set, err := Suite(t.Context(), features, "amd64", quick, Builtin("good", "d"), Builtin("dies", ""), Builtin("liesisa", ""))
 	if err != nil {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"io"
 	"strings"
 	"testing"
 
@@ -54,6 +55,14 @@ func TestRunByHand(t *testing.T) {
 				t.Errorf("status %d\nstdout: %s\nstderr: %s", code, out.String(), errs.String())
 			}
 		})
+	}
+}
+
+func TestDebugSaysThatItCannotServe(t *testing.T) {
+	t.Setenv("TMPDIR", "/nonexistent")
+	var errs strings.Builder
+	if code := run([]string{"--debug"}, []kernel.Backend{named("a")}, io.Discard, &errs); code != 1 || !strings.Contains(errs.String(), "TMPDIR") {
+		t.Errorf("status %d: %s", code, errs.String())
 	}
 }
 

@@ -61,7 +61,13 @@ func serveDebug(b kernel.Backend, stderr io.Writer) int {
 	ch := make(chan *plugin.ReattachConfig, 1)
 	done := make(chan struct{})
 	go plugin.Serve(config(b, &plugin.ServeTestConfig{Context: ctx, ReattachConfigCh: ch, CloseCh: done}))
-	r := <-ch
+	var r *plugin.ReattachConfig
+	select {
+	case r = <-ch:
+	case <-done:
+		fmt.Fprintf(stderr, "cannot serve: no Unix socket can be made in %s (set TMPDIR to a writable path under 80 bytes)\n", os.TempDir())
+		return 1
+	}
 	start, err := wire.StartTime(r.Pid)
 	if err != nil {
 		fmt.Fprintln(stderr, err)

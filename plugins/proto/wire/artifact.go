@@ -85,10 +85,6 @@ func fromExec(e *pb.Exec) (kernel.Exec, error) {
 			return kernel.Exec{}, invalid("artifact exec.%s is %d", name, v)
 		}
 	}
-	const maxScratch = 64 << 20
-	if e.GetScratchBytes() > maxScratch {
-		return kernel.Exec{}, invalid("artifact wants %d bytes of scratch, at most %d", e.GetScratchBytes(), maxScratch)
-	}
 	return kernel.Exec{MR: int(e.GetMr()), Streams: int(e.GetStreams()), Panel: e.GetPanel(),
 		PanelStride: int(e.GetPanelStride()), NC: int(e.GetNc()), MC: int(e.GetMc()), Chunk: int(e.GetChunk()),
 		ScratchBytes: int(e.GetScratchBytes()), Unit: int(e.GetUnit())}, nil

@@ -115,7 +115,8 @@ func FromSpace(r *pb.SpaceResponse) (kernel.Space, error) {
 // CheckSpace reports what is wrong with a space.
 func CheckSpace(s kernel.Space) error {
 	if len(s.Params) > maxParams || len(s.Constraints) > maxConstraints || len(s.Version) > maxText {
-		return invalid("space: %d parameters and %d constraints, at most %d each", len(s.Params), len(s.Constraints), maxParams)
+		return invalid("space: %d parameters (at most %d), %d constraints (at most %d), a version of %d bytes (at most %d)",
+			len(s.Params), maxParams, len(s.Constraints), maxConstraints, len(s.Version), maxText)
 	}
 	for _, p := range s.Params {
 		if err := checkParam(p); err != nil {

@@ -145,7 +145,7 @@ func TestRefusals(t *testing.T) {
 		"negative entry":       artifact(func(m *pb.EmitResponse) { m.Entries = map[string]int64{"main": -1} }),
 		"entry beyond reason":  artifact(func(m *pb.EmitResponse) { m.Entries = map[string]int64{"main": 1 << 40} }),
 		"entry name":           artifact(func(m *pb.EmitResponse) { m.Entries = map[string]int64{"../x": 0} }),
-		"scratch of 1 GB":      artifact(func(m *pb.EmitResponse) { m.Exec.ScratchBytes = 1 << 30 }),
+		"scratch of 1 TB":      artifact(func(m *pb.EmitResponse) { m.Exec.ScratchBytes = 1 << 40 }),
 		"negative unit":        artifact(func(m *pb.EmitResponse) { m.Exec.Unit = -1 }),
 		"foreign backend":      artifact(func(m *pb.EmitResponse) { m.BackendName = "other" }),
 		"feature with newline": artifact(func(m *pb.EmitResponse) { m.Isa = []string{"avx2\n"} }),
