@@ -19,8 +19,10 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"sync"
+	"syscall"
 )
 
 // Features are the /proc/cpuinfo names of what the emulated CPU offers to kernels.
@@ -113,7 +115,10 @@ func startWith(ctx context.Context, display string, ram []byte, calls int) (res 
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
+	runtime.LockOSThread() // Pdeathsig is sent when the thread that started the process ends
+	defer runtime.UnlockOSThread()
 	cmd := exec.CommandContext(ctx, "bochs", "-q", "-f", at("rc"))
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL} // a halted guest runs for ever
 	// A Bochs built with its debugger waits for a command, another one does not read.
 	in, err := cmd.StdinPipe()
 	if err != nil {

@@ -5,9 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"os/exec"
 	"runtime"
 	"strings"
+	"syscall"
 	"testing"
+	"time"
 
 	"github.com/tilewright/tilewright/kernel"
 	"github.com/tilewright/tilewright/plugins/avx2"
@@ -20,7 +23,54 @@ import (
 // TestMain lets the test binary serve the built-in backends.
 func TestMain(m *testing.M) {
 	sdk.MaybeServe(map[string]kernel.Backend{"generic": generic.New(""), "avx2": avx2.New(""), "avx512": avx512.New("")})
+	if os.Getenv(envWedge) != "" {
+		wedge()
+	}
 	os.Exit(m.Run())
+}
+
+// envWedge makes the test binary a kit whose checking process never comes back.
+const envWedge = "TILEWRIGHT_TEST_WEDGE"
+
+func wedge() {
+	a := &kernel.Artifact{Key: kernel.ArtifactKey{Problem: kernel.Problem{Op: kernel.OpScale}, ABI: kernel.ABILeaf},
+		Kind: kernel.KindCode, Code: []byte{0xeb, 0xfe}, Entries: map[string]int{kernel.EntryMain: 0}} // jmp to itself
+	runtime.LockOSThread()
+	var c checker
+	if err := c.start(); err != nil {
+		fmt.Println(err)
+		os.Exit(1)
+	}
+	fmt.Println(c.cmd.Process.Pid)
+	c.check(context.Background(), a)
+}
+
+func TestCheckingProcessDiesWithTheKit(t *testing.T) {
+	if runtime.GOARCH != "amd64" {
+		t.Skip("amd64 only")
+	}
+	cmd := exec.CommandContext(t.Context(), "/proc/self/exe")
+	cmd.Env = append(os.Environ(), envWedge+"=1")
+	out, err := cmd.StdoutPipe()
+	if err := errors.Join(err, cmd.Start()); err != nil {
+		t.Fatal(err)
+	}
+	var pid int
+	if _, err := fmt.Fscan(out, &pid); err != nil {
+		t.Fatal(err)
+	}
+	time.Sleep(50 * time.Millisecond) // into the loop; earlier, the end of its input would end it
+	cmd.Process.Kill()
+	cmd.Wait()
+	for range 200 {
+		stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+		if err != nil || strings.Contains(string(stat), ") Z ") {
+			return
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	syscall.Kill(pid, syscall.SIGKILL)
+	t.Errorf("process %d outlived the kit", pid)
 }
 
 // features are what /proc/cpuinfo lists.
@@ -74,6 +124,8 @@ func (l liar) Manifest(ctx context.Context) (kernel.Manifest, error) {
 		m.Name = "Not A Name"
 	case "ops":
 		m.Ops = append(m.Ops, "dream")
+	case "first op":
+		m.Ops, m.Requires = append([]kernel.Op{"dream"}, m.Ops...), []string{"sse2"}
 	case "panic code":
 		m.Arch, m.Ops = runtime.GOARCH, []kernel.Op{kernel.OpScale}
 	}
@@ -130,7 +182,7 @@ func (l liar) Emit(ctx context.Context, h kernel.Features, p kernel.Problem, c k
 
 func TestFaultsAreFound(t *testing.T) {
 	for fault, check := range map[string]string{
-		"manifest": checkManifest, "ops": checkOps, "anything goes": checkRefuse, "shuffles": checkSpace, "garbage": checkSpace,
+		"manifest": checkManifest, "ops": checkOps, "first op": checkOps, "anything goes": checkRefuse, "shuffles": checkSpace, "garbage": checkSpace,
 		"mutates": checkInputs, "opaque": checkConfig, "no work": checkArtifact, "stateful": checkSame, "wrong key": checkArtifact,
 		"wrong isa": checkArtifact, "panic code": checkNumerics, "none": "",
 	} {

@@ -149,8 +149,12 @@ func (k *kit) refusals(ctx context.Context) {
 			ask("op "+string(op)+", not in the manifest", k.host, candidates(op, kernel.Layout{Lanes: 16, Cols: 1})[0])
 		}
 	}
+	ps := candidates(k.man.Ops[0], kernel.Layout{Lanes: 16, Cols: 1})
+	if len(ps) == 0 {
+		return // an op without an oracle: findProblems says so
+	}
 	for _, f := range k.man.Requires {
-		ask("a host without "+f, k.host.Without(f), candidates(k.man.Ops[0], kernel.Layout{Lanes: 16, Cols: 1})[0])
+		ask("a host without "+f, k.host.Without(f), ps[0])
 	}
 }
 

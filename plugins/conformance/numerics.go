@@ -9,6 +9,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"runtime"
 	"strings"
 	"syscall"
 	"time"
@@ -87,6 +88,8 @@ func entries(a *kernel.Artifact) (kerneltest.Funcs, func(), error) {
 
 // numerics runs what was emitted, as far as this host can, in a disposable process.
 func (k *kit) numerics(ctx context.Context) {
+	runtime.LockOSThread() // Pdeathsig is sent when the thread that started the process ends
+	defer runtime.UnlockOSThread()
 	var c checker
 	defer c.stop()
 	skipped := 0
@@ -123,7 +126,8 @@ func (k *kit) runnable(a *kernel.Artifact) bool {
 	return false
 }
 
-// checker is the process that runs artifacts; it is started on demand and again after a crash.
+// checker is the process that runs artifacts; it is started on demand, again after a crash, and dies
+// with this one even if the code that it runs never returns.
 type checker struct {
 	cmd    *exec.Cmd
 	in     io.WriteCloser
@@ -136,7 +140,7 @@ const checkDeadline = 60 * time.Second
 func (c *checker) start() error {
 	c.cmd = exec.Command("/proc/self/exe")
 	c.cmd.Env = []string{envCheck + "=1", "GOMAXPROCS=2"}
-	c.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	c.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	c.stderr.Reset()
 	c.cmd.Stderr = &limited{&c.stderr}
 	in, err1 := c.cmd.StdinPipe()
