@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"math"
 	"sort"
 )
 
@@ -88,8 +89,23 @@ func (a *Artifact) Digest() string {
 // ErrArtifact is wrapped by every refusal of an artifact.
 var ErrArtifact = errors.New("artifact refused")
 
-// Validate checks what can be checked without running: kind, ABI, entries inside the code, and
-// that the host has every feature the code needs.
+// check says which field is out of all reason, "" if none is: callers size buffers by them.
+func (e Exec) check() string {
+	const mb = 1 << 20
+	for _, f := range []struct {
+		name   string
+		v, top int
+	}{{"mr", e.MR, 64}, {"streams", e.Streams, 64}, {"panel_stride", e.PanelStride, 64 * mb}, {"scratch_bytes", e.ScratchBytes, 64 * mb},
+		{"nc", e.NC, math.MaxInt32}, {"mc", e.MC, math.MaxInt32}, {"chunk", e.Chunk, math.MaxInt32}, {"unit", e.Unit, math.MaxInt32}} {
+		if f.v < 0 || f.v > f.top {
+			return fmt.Sprintf("exec: %s is %d, want 0 to %d", f.name, f.v, f.top)
+		}
+	}
+	return ""
+}
+
+// Validate checks what can be checked without running: kind, ABI, entries inside the code, that the
+// host has every feature the code needs, and that no size in Exec is out of all reason.
 func (a *Artifact) Validate(host Features) error {
 	refuse := func(format string, v ...any) error {
 		return fmt.Errorf("%w: %s: %s", ErrArtifact, a.Key.Problem, fmt.Sprintf(format, v...))
@@ -99,6 +115,9 @@ func (a *Artifact) Validate(host Features) error {
 	}
 	if missing := host.Missing(a.Key.ISA); len(missing) > 0 {
 		return refuse("needs %v, which this CPU does not have", missing)
+	}
+	if why := a.Exec.check(); why != "" {
+		return refuse("%s", why)
 	}
 	switch a.Kind {
 	case KindGo:

@@ -36,6 +36,10 @@ func TestArtifactValidate(t *testing.T) {
 		"negative entry":  {func(a *kernel.Artifact) { a.Entries[kernel.EntryTail] = -1 }, "tail"},
 		"portable ABI":    {func(a *kernel.Artifact) { a.Kind = kernel.KindGo }, "leaf/1"},
 		"ELF ABI":         {func(a *kernel.Artifact) { a.Kind = kernel.KindELF }, "leaf/1"},
+		"rows":            {func(a *kernel.Artifact) { a.Exec.MR = 1 << 30 }, "mr is"},
+		"streams":         {func(a *kernel.Artifact) { a.Exec.Streams = -1 }, "streams is"},
+		"panel stride":    {func(a *kernel.Artifact) { a.Exec.PanelStride = 1 << 31 }, "panel_stride is"},
+		"scratch":         {func(a *kernel.Artifact) { a.Exec.ScratchBytes = 1 << 30 }, "scratch_bytes is"},
 		"kind":            {func(a *kernel.Artifact) { a.Kind = "wasm" }, "wasm"},
 	} {
 		a := artifact()

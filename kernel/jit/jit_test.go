@@ -183,6 +183,9 @@ func TestSafeCall(t *testing.T) {
 	if err := copyFrom(40 - pageSize - 8); !errors.As(err, &fault) {
 		t.Errorf("page before: %v", err)
 	}
+	if err := SafeCall(copy8, unsafe.Pointer(&sumArgs{nil, unsafe.Pointer(&dst), 1})); !errors.As(err, &fault) {
+		t.Errorf("nil: %v", err)
+	}
 	for range 100 { // the goroutine survives
 		if copyFrom(36) == nil {
 			t.Fatal("an access across the end passed")

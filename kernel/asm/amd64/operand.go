@@ -53,26 +53,33 @@ type Mem struct {
 	B           bool  // EVEX embedded broadcast of one element
 	VX          uint8 // 1 + length of a vector index (gather, scatter); Index is then its number
 	pool        int   // Base RIP: 1 + index of the constant
+	far         bool  // displacement or scale did not fit: misuse, found when the operand is used
 }
 
 // M is [base+disp].
-func M(base Reg, disp int) Mem { return Mem{Base: base, Disp: int32(disp)} }
+func M(base Reg, disp int) Mem { return Mem{Base: base}.Add(disp) }
 
 // MX is [base+index*scale+disp].
 func MX(base, index Reg, scale, disp int) Mem {
-	return Mem{Base: base, Index: index, Scale: uint8(scale), Disp: int32(disp)}
+	return Mem{Base: base, Index: index, Scale: uint8(scale), far: scale != int(uint8(scale))}.Add(disp)
 }
 
 // MV is [base+index*scale+disp] with a vector of 32-bit indices, for gathers and scatters.
 func MV(base Reg, index Vec, scale, disp int) Mem {
-	return Mem{Base: base, Index: Reg(index.N), Scale: uint8(scale), Disp: int32(disp), VX: index.L + 1}
+	m := MX(base, Reg(index.N), scale, disp)
+	m.VX = index.L + 1
+	return m
 }
 
 // Bcast asks for the EVEX embedded broadcast of one element.
 func (m Mem) Bcast() Mem { m.B = true; return m }
 
 // Add moves the operand by n bytes.
-func (m Mem) Add(n int) Mem { m.Disp += int32(n); return m }
+func (m Mem) Add(n int) Mem {
+	sum := int(m.Disp) + n
+	m.Disp, m.far = int32(sum), m.far || sum != int(int32(sum))
+	return m
+}
 
 // ext returns the fourth bits of index and base.
 func (m Mem) ext() (x, b uint8) {
@@ -88,6 +95,8 @@ func (m Mem) ext() (x, b uint8) {
 // check reports why m cannot be encoded, or "".
 func (m Mem) check() string {
 	switch {
+	case m.far:
+		return "displacement beyond 32 bits, or an index scale that is not 0, 1, 2, 4 or 8"
 	case m.Base > R15 && m.Base != RIP:
 		return "memory operand without a base register"
 	case m.Base == RIP && (m.Scale != 0 || m.pool == 0):
