@@ -74,6 +74,7 @@ func (s *Store) Import(data []byte, trusted ed25519.PublicKey) (added, kept int,
 		return 0, 0, err
 	}
 	for _, d := range b.Decisions {
+		d.Key.Schema = Schema // as PutDecision files it: what is here is looked up under the same key
 		if _, look := s.Decision(d.Key); look.Status != Miss {
 			kept++
 			continue
@@ -85,6 +86,7 @@ func (s *Store) Import(data []byte, trusted ed25519.PublicKey) (added, kept int,
 		added++
 	}
 	for _, r := range b.Rules {
+		r.Key.Schema = Schema
 		if _, look := s.Rule(r.Key); look.Status != Miss {
 			kept++
 			continue

@@ -3,6 +3,8 @@ package cache
 import (
 	"bytes"
 	"crypto/ed25519"
+	"encoding/base64"
+	"encoding/json"
 	"errors"
 	"strings"
 	"testing"
@@ -55,6 +57,35 @@ func mustExport(t *testing.T, s *Store, k ed25519.PrivateKey) []byte {
 		t.Fatal(err)
 	}
 	return b
+}
+
+// A bundle whose keys name another schema replaces nothing that was measured here.
+func TestImportKeepsWhatIsHereWhateverTheSchema(t *testing.T) {
+	pub, priv, err := ed25519.GenerateKey(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, _ := tempStore(t)
+	if err := errors.Join(s.PutDecision(testDecision()), s.PutRule(Rule{Key: testRuleKey()})); err != nil {
+		t.Fatal(err)
+	}
+	d, r := testDecision(), Rule{Key: testRuleKey()}
+	d.Key.Schema, r.Key.Schema = 7, 7
+	body, err := json.Marshal(bundle{Schema: Schema, Decisions: []Decision{d}, Rules: []Rule{r}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	b64 := base64.StdEncoding.EncodeToString
+	data, err := json.Marshal(signedBundle{b64(body), b64(pub), b64(ed25519.Sign(priv, append([]byte(bundleContext), body...)))})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if added, kept, err := s.Import(data, pub); err != nil || added != 0 || kept != 2 {
+		t.Errorf("added %d, kept %d, %v", added, kept, err)
+	}
+	if _, look := s.Decision(testDecisionKey()); look.Status != Exact {
+		t.Errorf("%+v", look)
+	}
 }
 
 // TensorComprehensions#230: what was imported is not exported as if it had been measured here.

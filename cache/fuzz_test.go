@@ -33,6 +33,7 @@ func FuzzRecord(f *testing.F) {
 	fakeSchema0(f)
 	f.Add([]byte(`{"key":{"cpu_count":3},"arm":{}}`))
 	f.Add([]byte(`{"key":[],"artifact":{"code":"w6M="}}`))
+	f.Add([]byte("null"))
 	f.Fuzz(func(t *testing.T, body []byte) {
 		for _, schema := range []int{0, Schema} {
 			var d Decision

@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"sort"
+	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -32,9 +33,10 @@ func (s *Store) Verify(remove bool) (bad []Info, checked int, err error) {
 	return bad, len(list), nil
 }
 
-// GC removes from the user layer what is older than maxAge (0: no limit), then the oldest artifacts
-// and decisions until at most maxBytes remain (0: no limit), and stray temporary files older than an
-// hour. An artifact that a kept decision names goes last. It returns what it removed.
+// GC removes from the user layer what is older than maxAge (0: no limit), then the oldest entries until
+// at most maxBytes remain (0: no limit), and stray temporary files older than an hour. What a tune
+// decided, and the artifacts that its decisions name, go last: others are emitted again in a moment. It
+// returns what it removed.
 func (s *Store) GC(maxAge time.Duration, maxBytes int64) ([]Info, error) {
 	if s.user == nil || s.opts.ReadOnly {
 		return nil, nil
@@ -54,7 +56,7 @@ func (s *Store) GC(maxAge time.Duration, maxBytes int64) ([]Info, error) {
 			total += int64(in.Bytes)
 		}
 	}
-	needed := s.neededArtifacts(mine)
+	needed := s.needed(mine)
 	sort.SliceStable(mine, func(i, j int) bool {
 		if a, b := needed[mine[i].Digest], needed[mine[j].Digest]; a != b {
 			return b
@@ -77,10 +79,15 @@ func (s *Store) GC(maxAge time.Duration, maxBytes int64) ([]Info, error) {
 	return gone, nil
 }
 
-func (s *Store) neededArtifacts(list []Info) map[string]bool {
+// needed are the digests of usable decisions and rules, and of the artifacts that decisions name.
+func (s *Store) needed(list []Info) map[string]bool {
 	needed := map[string]bool{}
 	for _, in := range list {
-		if in.Kind != KindDecision || in.Problem != "" {
+		if in.Kind == KindArtifact || in.Problem != "" {
+			continue
+		}
+		needed[in.Digest] = true
+		if in.Kind == KindRule {
 			continue
 		}
 		b, err := s.user.read(KindDecision, fileName(in.Digest))
@@ -88,7 +95,6 @@ func (s *Store) neededArtifacts(list []Info) map[string]bool {
 		if err != nil || unseal(b, &d) != nil {
 			continue
 		}
-		needed[in.Digest] = true
 		for _, a := range d.Artifacts {
 			needed[a] = true
 		}
@@ -112,10 +118,11 @@ func (s *Store) removeStrays(age time.Duration) error {
 			}
 		}
 	}
-	unfinished, _ := filepath.Glob(filepath.Join(s.opts.Dir, tempPrefix+"*")) // migrations
-	for _, dir := range unfinished {
-		if fi, err := os.Lstat(dir); err == nil && fi.IsDir() && s.opts.Now().Sub(fi.ModTime()) > age {
-			_ = os.RemoveAll(dir)
+	all, _ := os.ReadDir(s.opts.Dir)
+	for _, e := range all {
+		fi, err := e.Info()
+		if strings.HasPrefix(e.Name(), tempPrefix) && err == nil && fi.IsDir() && s.opts.Now().Sub(fi.ModTime()) > age {
+			_ = os.RemoveAll(filepath.Join(s.opts.Dir, e.Name())) // an unfinished migration
 		}
 	}
 	return nil

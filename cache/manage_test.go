@@ -51,6 +51,32 @@ func TestExplainGCAndShow(t *testing.T) {
 	}
 }
 
+// What took minutes to find goes after what is emitted in a moment, whatever its age.
+func TestGCKeepsRulesLongest(t *testing.T) {
+	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	s := Open(Options{Dir: filepath.Join(t.TempDir(), "c"), Now: func() time.Time { return now }})
+	defer s.Close()
+	if err := s.PutRule(Rule{Key: testRuleKey()}); err != nil {
+		t.Fatal(err)
+	}
+	now = now.Add(time.Hour)
+	if err := s.PutArtifact(testRequest(), testArtifact(), "default"); err != nil {
+		t.Fatal(err)
+	}
+	list, err := s.List()
+	if err != nil {
+		t.Fatal(err)
+	}
+	total := int64(0)
+	for _, in := range list {
+		total += int64(in.Bytes)
+	}
+	gone, err := s.GC(0, total-1)
+	if err != nil || len(gone) != 1 || gone[0].Kind != KindArtifact {
+		t.Errorf("%+v, %v", gone, err)
+	}
+}
+
 // triton#1242: two arms that share one binary are named; one arm for two N is no news.
 func TestTwins(t *testing.T) {
 	s, _ := tempStore(t)

@@ -35,6 +35,9 @@ func upgrade(k Kind, schema int, body []byte) ([]byte, error) {
 	if err := dec.Decode(&rec); err != nil {
 		return nil, err
 	}
+	if rec == nil {
+		return nil, errors.New("no record")
+	}
 	for s := schema; s < Schema; s++ {
 		m := migrations[s]
 		if m == nil {
