@@ -21,10 +21,9 @@ func TestUnsupported(t *testing.T) {
 	}{
 		"host without VNNI": {AVX512.Features.Without("avx512_vnni"), linear},
 		"op":                {AVX512.Features, kernel.Problem{Op: "conv"}},
-		"6 bits": {AVX512.Features, with(func(p *kernel.Problem) {
-			p.Format = kernel.Format{Bits: 6, Group: 16, Bias: 32, Scale: kernel.ScaleF16}
-		})},
-		"super-scales":          {AVX512.Features, with(func(p *kernel.Problem) { p.Format.Super = kernel.SuperQ4K })},
+		"5 bits":                {AVX512.Features, with(func(p *kernel.Problem) { p.Format.Bits = 5 })},
+		"foreign super-scales":  {AVX512.Features, with(func(p *kernel.Problem) { p.Format.Super = kernel.SuperQ4K })},
+		"half a super-group":    {AVX512.Features, with(func(p *kernel.Problem) { p.Format, p.K = kernel.FormatQ6_K, 128 })},
 		"lanes":                 {AVX512.Features, with(func(p *kernel.Problem) { p.Layout.Lanes = 4 })},
 		"columns":               {AVX512.Features, with(func(p *kernel.Problem) { p.Layout.Cols = 3 })},
 		"K off the group":       {AVX512.Features, with(func(p *kernel.Problem) { p.K = 250 })},
