@@ -19,8 +19,8 @@ func TestUnsupported(t *testing.T) {
 		host kernel.Features
 		p    kernel.Problem
 	}{
-		"host without VNNI": {AVX512.Features.Without("avx512_vnni"), linear},
-		"op":                {AVX512.Features, kernel.Problem{Op: "conv"}},
+		"host without VNNI":     {AVX512.Features.Without("avx512_vnni"), linear},
+		"op":                    {AVX512.Features, kernel.Problem{Op: "conv"}},
 		"5 bits":                {AVX512.Features, with(func(p *kernel.Problem) { p.Format.Bits = 5 })},
 		"foreign super-scales":  {AVX512.Features, with(func(p *kernel.Problem) { p.Format.Super = kernel.SuperQ4K })},
 		"half a super-group":    {AVX512.Features, with(func(p *kernel.Problem) { p.Format, p.K = kernel.FormatQ6_K, 128 })},
