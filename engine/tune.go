@@ -79,6 +79,9 @@ func (e *Engine) Repack(ctx context.Context, layer int, c model.Class, l kernel.
 		err = e.pool.Do(func() error {
 			return e.runFill(ctx, []fillJob{{segs: []*weights.Tensor{t}, fills: []func(*weights.Packer, int, int) error{
 				func(p *weights.Packer, lo, hi int) error {
+					if t.CopyRuns(old, lo, hi) {
+						return nil
+					}
 					return p.Pack(t, lo, hi, &weights.Repacked{T: old}, pack)
 				}}}}, e.opt.Knobs.RepackRows)
 		})

@@ -4,7 +4,7 @@ package srcdigest
 
 var digests = map[string]string{
 	"kernel":          "4e1bb54e3d7deef2a9c000a7fbe4362554057c3e63f9cfa3e45332b7b07fa6d6",
-	"engine":          "24e91e9ee5ceafe47cab56c77c7f8b5816c3d6fb102f37ca1c182728edeeb773",
+	"engine":          "ed82922fe0c4624c738978c6930959611ccaeda44030ef1174131bc597f8710f",
 	"plugins/x86":     "aba7f11db7e997507bff504b8df132a449c17f55e00a033c5bc46a150add42a8",
 	"plugins/avx512":  "da6897d229254f62c9b7140bfa0d7ab61691430cf2e0590c1656b4e3273ffd1b",
 	"plugins/avx2":    "f300d26d61b3ea16d829dad8208ea608efd21cc1d90d65f660a22c109d971521",

@@ -69,7 +69,7 @@ func (t *tune) screenLayouts(ctx context.Context, end time.Time) error {
 			continue
 		}
 		until := time.Now().Add(time.Until(end) / time.Duration(len(all)-i))
-		if need := t.layoutNeeds(trials); time.Now().Add(need).After(until) {
+		if need := t.layoutNeeds(trials) + time.Duration(len(trials))*vetTakes; time.Now().Add(need).After(until) {
 			until = time.Now().Add(need) // at the cost of the later ones
 		}
 		if until.After(end) {
@@ -99,7 +99,10 @@ func (t *tune) layoutNeeds(trials []*layoutTrial) time.Duration {
 }
 
 // packRate is a cautious guess of weights repacked a second.
-const packRate = 3e8
+const packRate = 1e9
+
+// vetTakes is about how long a class's configurations take to be vetted before a trial.
+const vetTakes = 300 * time.Millisecond
 
 func (t *tune) layoutPairTakes(trials []*layoutTrial) time.Duration {
 	n := 0.0
@@ -116,6 +119,13 @@ func (t *tune) layoutPairTakes(trials []*layoutTrial) time.Duration {
 // tryLayout searches configurations in the other layout, then measures pairs.
 func (t *tune) tryLayout(ctx context.Context, trials []*layoutTrial, end time.Time) error {
 	t.Progress("layouts", fmt.Sprintf("%s for %d kinds of weights", trials[0].to, len(trials)))
+	all := trials
+	for _, x := range trials {
+		if err := t.begin(ctx, x); err != nil {
+			return err
+		}
+	}
+	trials = slices.DeleteFunc(slices.Clone(trials), func(x *layoutTrial) bool { return !x.in() })
 	spend := time.Until(end) - t.layoutNeeds(trials)
 	for _, x := range trials {
 		if err := t.lab.lay(ctx, x.part(0), x.to); err != nil {
@@ -139,7 +149,7 @@ func (t *tune) tryLayout(ctx context.Context, trials []*layoutTrial, end time.Ti
 		}
 		took = max(took, time.Since(start))
 	}
-	t.noteLayouts(trials, "")
+	t.noteLayouts(all, "")
 	return nil
 }
 

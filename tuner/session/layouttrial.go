@@ -42,10 +42,6 @@ func (t *tune) layoutTrials(ctx context.Context, classes []model.Class, k int) (
 	return slices.DeleteFunc(out, func(x *layoutTrial) bool {
 		each := int64(max(x.from.TensorBytes(x.class.Format, x.class.N, x.class.K), x.to.TensorBytes(x.class.Format, x.class.N, x.class.K)))
 		n := int(room / int64(len(out)) / each)
-		if !x.in() {
-			t.noteLayouts([]*layoutTrial{x}, "")
-			return true
-		}
 		if n < min(2, len(runner.LayersOf(x.class))) {
 			t.noteLayouts([]*layoutTrial{x}, fmt.Sprintf("no room: %d MB a layer, %d MB for all", each>>20, room>>20))
 			return true
@@ -105,38 +101,34 @@ func (t *tune) layoutTrial(ctx context.Context, c model.Class, k int) (*layoutTr
 		if b, ok := t.best[pointID{c.Key(), s.m}]; ok {
 			x.present[s.m] = b.Choice
 		}
-		x.other[s.m], err = t.moved(ctx, x.present[s.m], x.to)
-		if errors.Is(err, errNoDefault) {
-			x.out = err.Error()
-		} else if err != nil {
+		prob := x.present[s.m].Problem
+		prob.Layout = x.to
+		if x.other[s.m], err = t.Suite.Default(ctx, prob); err != nil {
 			return nil, err
 		}
 	}
 	return x, nil
 }
 
-// moved is a choice for the same problem in another layout: the same configuration where it passes
-// there, else the default.
-func (t *tune) moved(ctx context.Context, c kernel.Choice, to kernel.Layout) (kernel.Choice, error) {
-	prob := c.Problem
-	prob.Layout = to
-	def, err := t.Suite.Default(ctx, prob)
-	if err != nil {
-		return def, err
+// begin vets what runs in the other layout first: the configuration of now where it passes there, else
+// the default. A trial whose default fails is given up.
+func (t *tune) begin(ctx context.Context, x *layoutTrial) error {
+	for m, def := range x.other {
+		if err := t.vet(ctx, def, def.Config); ctx.Err() != nil {
+			return ctx.Err()
+		} else if err != nil {
+			x.out = fmt.Sprintf("the default of %s cannot run: %v", def.Problem, err)
+			return nil
+		}
+		now := x.present[m]
+		sp, err := t.Suite.Backends[def.Backend].Space(ctx, t.Suite.Host, def.Problem)
+		if err != nil || def.Backend != now.Backend || sp.Check(now.Config) != nil {
+			continue
+		}
+		if t.vet(ctx, def, now.Config) == nil {
+			def.Config = now.Config
+			x.other[m] = def
+		}
 	}
-	if err := t.vet(ctx, def, def.Config); ctx.Err() != nil {
-		return def, ctx.Err()
-	} else if err != nil {
-		return def, fmt.Errorf("%w: %s: %w", errNoDefault, prob, err)
-	}
-	sp, err := t.Suite.Backends[def.Backend].Space(ctx, t.Suite.Host, prob)
-	if err != nil || def.Backend != c.Backend || sp.Check(c.Config) != nil {
-		return def, err
-	}
-	same := def
-	same.Config = c.Config
-	if t.vet(ctx, same, same.Config) != nil {
-		return def, ctx.Err()
-	}
-	return same, nil
+	return ctx.Err()
 }
