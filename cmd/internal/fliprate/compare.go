@@ -15,15 +15,15 @@ type Run struct {
 	Verdicts []Verdict
 	Kept     int // A/A pairs
 	Dropped  int
-	Blocks   *Blocks // of the screen and the confirmation, if the tune says
+	Blocks   []Stage // of the parts of the tune
 	Noise    *float64
 	Refused  string // the tune would not judge
 }
 
-// Blocks counts the blocks of the parts of a tune, and how many of them counted.
-type Blocks struct {
-	Screen  Kept `json:"screen"`
-	Confirm Kept `json:"confirm"`
+// Stage says how many blocks of a part of a tune counted.
+type Stage struct {
+	Stage string `json:"stage"`
+	Kept
 }
 
 // Kept is "kept k of n".
@@ -55,7 +55,7 @@ func Parse(b []byte) (Run, error) {
 			Kept    int
 			Dropped int
 		}
-		Blocks   *Blocks
+		Blocks   []Stage
 		Verdicts []Verdict
 	}
 	if err := json.Unmarshal(b, &d); err != nil {
@@ -123,10 +123,9 @@ type Result struct {
 	FlipRate float64 `json:"flip_rate"` // flips over pairs, all phases
 	Phases   []Phase `json:"phases"`
 	Classes  []Class `json:"classes"`
-	// Floor, Screen and Confirm are the blocks that counted, over all runs.
-	Floor   Kept  `json:"floor_blocks"`
-	Screen  *Kept `json:"screen_blocks,omitempty"`
-	Confirm *Kept `json:"confirm_blocks,omitempty"`
+	// Floor and Blocks are the blocks that counted, over all runs: A/A pairs, and those of each stage.
+	Floor  Kept    `json:"floor_blocks"`
+	Blocks []Stage `json:"blocks,omitempty"`
 }
 
 // Compare compares runs of the same tune.
@@ -140,8 +139,13 @@ func Compare(runs []Run) Result {
 		}
 		r.Floor.Kept += x.Kept
 		r.Floor.Of += x.Kept + x.Dropped
-		if x.Blocks != nil {
-			r.Screen, r.Confirm = x.Blocks.Screen.add(r.Screen), x.Blocks.Confirm.add(r.Confirm)
+		for _, b := range x.Blocks {
+			i := slices.IndexFunc(r.Blocks, func(s Stage) bool { return s.Stage == b.Stage })
+			if i < 0 {
+				i, r.Blocks = len(r.Blocks), append(r.Blocks, Stage{Stage: b.Stage})
+			}
+			r.Blocks[i].Kept.Kept += b.Kept.Kept
+			r.Blocks[i].Of += b.Of
 		}
 		for _, v := range x.Verdicts {
 			if v.Problem == whole {
@@ -171,13 +175,6 @@ func Compare(runs []Run) Result {
 		r.Classes = append(r.Classes, c)
 	}
 	return r
-}
-
-func (k Kept) add(sum *Kept) *Kept {
-	if sum == nil {
-		sum = &Kept{}
-	}
-	return &Kept{sum.Kept + k.Kept, sum.Of + k.Of}
 }
 
 // outcome is a verdict on a phase and the configurations that it is of.
@@ -267,15 +264,12 @@ func (r Result) Text() string {
 	for _, c := range r.Classes {
 		fmt.Fprintf(&b, "  %-36s a finalist in %d runs, %d distinct\n", c.Problem, c.Finalists, c.Distinct)
 	}
-	fmt.Fprintf(&b, "blocks kept: noise floor %s%s%s\n", r.Floor, more(", screen ", r.Screen), more(", confirmation ", r.Confirm))
+	fmt.Fprintf(&b, "blocks kept: A/A pairs %s", r.Floor)
+	for _, x := range r.Blocks {
+		fmt.Fprintf(&b, ", %s %s", x.Stage, x.Kept)
+	}
+	b.WriteByte('\n')
 	return b.String()
 }
 
 func (k Kept) String() string { return fmt.Sprintf("%d of %d", k.Kept, k.Of) }
-
-func more(what string, k *Kept) string {
-	if k == nil {
-		return ""
-	}
-	return what + k.String()
-}

@@ -42,7 +42,7 @@ func verdict(decision string, lo, hi float64, config int64) Run {
 	v := Verdict{Phase: "decode", Weights: "w4a8", Problem: whole, Decision: decision}
 	v.Ratio.Median, v.Ratio.Lo, v.Ratio.Hi = &mid, &lo, &hi
 	f := Verdict{Phase: "decode", Weights: "w4a8", Problem: "down m1", Finalist: true, Config: map[string]int64{"ku": config}}
-	return Run{Verdicts: []Verdict{f, v}, Kept: 6, Dropped: 1, Blocks: &Blocks{Confirm: Kept{3, 4}}}
+	return Run{Verdicts: []Verdict{f, v}, Kept: 6, Dropped: 1, Blocks: []Stage{{"confirm", Kept{3, 4}}}}
 }
 
 func TestFlips(t *testing.T) {
@@ -63,7 +63,7 @@ func TestFlips(t *testing.T) {
 		if len(r.Phases) != 1 || r.Phases[0].Flips != c.flips || r.Phases[0].Differ != c.differ || r.FlipRate != float64(c.flips) {
 			t.Errorf("%s: %+v", c.name, r)
 		}
-		if r.Floor != (Kept{12, 14}) || *r.Confirm != (Kept{6, 8}) {
+		if r.Floor != (Kept{12, 14}) || r.Blocks[0].Kept != (Kept{6, 8}) {
 			t.Errorf("%s: blocks %+v", c.name, r)
 		}
 	}
