@@ -37,12 +37,16 @@ dropped blind to the arm; failures are reported with exit status, signal and the
   margin: 0.01                  # a winner gains more than this
   metrics:
     - {name: tg_ts, better: higher, unit: tok/s, path: "results[test=tg128].median_ts"}
+    - {name: memory, better: lower, unit: bytes, memory: true, path: (tree)}   # peak RssAnon of the process tree
+  work: runs                    # path of the units of work done; none is no sample
   engine_binary: ./engine       # for arms with engine settings, which become flags of engine bench
   bench: {preset: qwen3-0.6b, p: 0, n: 128}
   arms:
     - name: f16
     - {name: bf16, engine: {kv-type: bf16}}
     - {name: other, command: [./mybench, --json], env: {THREADS: 2}, evidence: [config.kv]}
+
+expect: {build.rev: "abc"} names values that a run of an arm must show; one that shows another is rejected.
 
 A command prints one JSON document; path and evidence are dotted paths into it. Evidence is what shows that the
 arm's knob acts: arms of equal evidence are reported as inert.`

@@ -23,19 +23,20 @@ import (
 
 	"github.com/tilewright/tilewright/cmd/internal/app"
 	"github.com/tilewright/tilewright/cmd/internal/cli"
+	"github.com/tilewright/tilewright/engine/bench"
 	"github.com/tilewright/tilewright/tuner/measure"
 	"github.com/tilewright/tilewright/tuner/measure/grid"
 )
 
 // program is what an arm runs.
 type program struct {
-	path     string // of the executable
-	sha256   string
-	args     []string
-	env      map[string]string
-	timeout  time.Duration
-	evidence []string
-	engine   bool // ours: its output shows what ran
+	path    string // of the executable
+	sha256  string
+	args    []string
+	env     map[string]string
+	timeout time.Duration
+	arm     grid.Arm
+	engine  bool // ours: its output shows what ran
 }
 
 // programs are those of the arms, by name.
@@ -66,7 +67,7 @@ func findPrograms(s *grid.Spec) (programs, error) {
 			return nil, fmt.Errorf("arm %q: %w", a.Name, err)
 		}
 		maps.Copy(env, a.Env)
-		out[a.Name] = &program{path: path, sha256: sum, args: argv[1:], env: env, evidence: a.Evidence, engine: len(a.Command) == 0,
+		out[a.Name] = &program{path: path, sha256: sum, args: argv[1:], env: env, arm: a, engine: len(a.Command) == 0,
 			timeout: time.Duration(s.Limit(a) * float64(time.Second))}
 	}
 	return out, nil
@@ -128,7 +129,7 @@ func provenance(h *app.Host, ps programs, started time.Time) grid.Provenance {
 
 // run runs an arm once and reads what it printed.
 func (g *program) run(ctx context.Context, s *grid.Spec) grid.Result {
-	stdout, fail := g.start(ctx)
+	stdout, tree, fail := g.start(ctx)
 	if fail != nil {
 		return grid.Result{Failure: fail}
 	}
@@ -143,14 +144,18 @@ func (g *program) run(ctx context.Context, s *grid.Spec) grid.Result {
 	if _, err := d.Token(); !errors.Is(err, io.EOF) {
 		return bad("stdout holds more than one JSON document")
 	}
-	values, shown, err := s.Read(doc, g.evidence)
+	r, err := s.Read(doc, g.arm, tree)
 	if err != nil {
 		return bad(err.Error())
 	}
 	if g.engine {
-		shown = engineEvidence(doc, shown)
+		r.Evidence = engineEvidence(doc, r.Evidence)
+		if r.Work == nil {
+			n := engineWork(doc)
+			r.Work = &n
+		}
 	}
-	return grid.Result{Values: values, Evidence: shown}
+	return r
 }
 
 // Limits of what is kept of a run.
@@ -160,8 +165,9 @@ const (
 	headLines = 3
 )
 
-// start runs the process in a group of its own, which is gone when it returns.
-func (g *program) start(ctx context.Context) ([]byte, *measure.Failure) {
+// start runs the process in a group of its own, which is gone when it returns, and watches the memory
+// of its tree: the greatest RssAnon is the second result.
+func (g *program) start(ctx context.Context) ([]byte, int64, *measure.Failure) {
 	runtime.LockOSThread() // Pdeathsig is sent when the thread that started the process ends
 	defer runtime.UnlockOSThread()
 	limited, cancel := context.WithTimeout(ctx, g.timeout)
@@ -176,17 +182,46 @@ func (g *program) start(ctx context.Context) ([]byte, *measure.Failure) {
 	c.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 	c.Cancel = func() error { return syscall.Kill(-c.Process.Pid, syscall.SIGKILL) }
 	c.WaitDelay = 2 * time.Second // for pipes that grandchildren hold
-	err := c.Run()
+	err := c.Start()
+	var tree int64
+	if err == nil {
+		peak := watchTree(c.Process.Pid)
+		err = c.Wait()
+		tree = peak()
+	}
 	if c.Process != nil {
 		_ = syscall.Kill(-c.Process.Pid, syscall.SIGKILL) // what it left running would disturb the next arm
 	}
 	if err == nil && stdout.cut {
-		return nil, &measure.Failure{Class: "output", Stderr: fmt.Sprintf("more than %d bytes on stdout", maxStdout)}
+		return nil, 0, &measure.Failure{Class: "output", Stderr: fmt.Sprintf("more than %d bytes on stdout", maxStdout)}
 	}
 	if err == nil || errors.Is(err, exec.ErrWaitDelay) && c.ProcessState.Success() {
-		return stdout.b, nil
+		return stdout.b, tree, nil
 	}
-	return nil, failure(err, limited.Err() != nil, c.ProcessState, stderr)
+	return nil, 0, failure(err, limited.Err() != nil, c.ProcessState, stderr)
+}
+
+// watchTree samples RssAnon, summed over a process and its descendants, every 10 ms until the returned
+// function is called, which gives the greatest.
+func watchTree(pid int) (peak func() int64) {
+	quit, top := make(chan struct{}), make(chan int64)
+	go func() {
+		t := time.NewTicker(10 * time.Millisecond)
+		defer t.Stop()
+		var most int64
+		for {
+			if n, err := bench.RssAnon(pid); err == nil {
+				most = max(most, n)
+			}
+			select {
+			case <-quit:
+				top <- most
+				return
+			case <-t.C:
+			}
+		}
+	}()
+	return func() int64 { close(quit); return <-top }
 }
 
 func failure(err error, timeout bool, st *os.ProcessState, stderr *head) *measure.Failure {
@@ -234,6 +269,20 @@ func (h *head) lines() string {
 		}
 	}
 	return strings.Join(out, " | ")
+}
+
+// engineWork is the tokens of the results of engine bench.
+func engineWork(doc any) int64 {
+	top, _ := doc.(map[string]any)
+	results, _ := top["results"].([]any)
+	var n float64
+	for _, r := range results {
+		m, _ := r.(map[string]any)
+		p, _ := m["n_prompt"].(float64)
+		g, _ := m["n_gen"].(float64)
+		n += p + g
+	}
+	return int64(n)
 }
 
 // engineEvidence is what a report of engine bench shows of its knobs: the artifacts that ran, the

@@ -32,7 +32,7 @@ func readSpec(file string) (*grid.Spec, error) {
 }
 
 // texts are the fields of a spec whose values are texts, however a YAML author writes them: p: 512.
-var texts = []string{"engine", "bench", "env", "command"}
+var texts = []string{"engine", "bench", "env", "command", "expect"}
 
 const maxSpec = 1 << 20
 

@@ -36,7 +36,7 @@ func TestMain(m *testing.M) {
 
 // arm is a program to compare. Its arguments are text to print, or: once=FILE works the first time
 // only; exit=N, signal=N and sleep=DURATION end it that way, after its stderr=TEXT; env=NAME prints a
-// variable, grow=FILE another number each time.
+// variable, grow=FILE another number each time, count=FILE the next one from 5; worker=MIB holds memory in a child for a moment.
 func arm() {
 	var out []string
 	fail := false
@@ -64,6 +64,20 @@ func arm() {
 			b, _ := os.ReadFile(v)
 			_ = os.WriteFile(v, append(b, 'x'), 0o600)
 			out = append(out, fmt.Sprint((len(b)*len(b))%7+1))
+		case "count":
+			b, _ := os.ReadFile(v)
+			_ = os.WriteFile(v, append(b, 'x'), 0o600)
+			out = append(out, fmt.Sprint(5+len(b)))
+		case "worker":
+			c := exec.Command(os.Args[0], "hold="+v)
+			_ = c.Run()
+		case "hold":
+			b := make([]byte, n<<20)
+			for i := 0; i < len(b); i += 4096 {
+				b[i] = 1
+			}
+			time.Sleep(150 * time.Millisecond)
+			runtime.KeepAlive(b)
 		case "env":
 			out = append(out, os.Getenv(v))
 		default:

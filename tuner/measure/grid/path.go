@@ -1,8 +1,11 @@
 package grid
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
+	"maps"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -91,31 +94,40 @@ func text(v any) string {
 	return string(b)
 }
 
-// Read takes the values of a spec's metrics and an arm's evidence out of the document that a run
-// printed. A metric that is missing or no number is left out, for the judge to report; missing
-// evidence is an error.
-func (s *Spec) Read(doc any, evidence []string) (values map[string]float64, shown map[string]string, err error) {
-	values = map[string]float64{}
+// Read takes the values of a spec's metrics, an arm's evidence and the work done out of the document
+// that a run printed. A metric that is missing or no number is left out, for the judge to report;
+// missing evidence is an error. tree is the greatest RssAnon of the run's process tree.
+func (s *Spec) Read(doc any, a Arm, tree int64) (Result, error) {
+	r := Result{Values: map[string]float64{}, Tree: tree}
 	for _, m := range s.Metrics {
-		path := m.Path
-		if path == "" {
-			path = m.Name
+		if m.Path == Tree {
+			r.Values[m.Name] = float64(tree)
+			continue
 		}
-		if v, err := Value(doc, path); err == nil {
+		if v, err := Value(doc, cmp.Or(m.Path, m.Name)); err == nil {
 			if x, ok := v.(float64); ok {
-				values[m.Name] = x
+				r.Values[m.Name] = x
 			}
 		}
 	}
-	for _, path := range evidence {
+	for _, path := range slices.Concat(a.Evidence, slices.Sorted(maps.Keys(a.Expect))) {
 		v, err := Value(doc, path)
 		if err != nil {
-			return nil, nil, fmt.Errorf("evidence: %w", err)
+			return r, fmt.Errorf("evidence: %w", err)
 		}
-		if shown == nil {
-			shown = map[string]string{}
+		if r.Evidence == nil {
+			r.Evidence = map[string]string{}
 		}
-		shown[path] = text(v)
+		r.Evidence[path] = text(v)
 	}
-	return values, shown, nil
+	if s.Work != "" {
+		v, err := Value(doc, s.Work)
+		x, ok := v.(float64)
+		if err != nil || !ok {
+			return r, fmt.Errorf("work: no number at %q", s.Work)
+		}
+		n := int64(x)
+		r.Work = &n
+	}
+	return r, nil
 }

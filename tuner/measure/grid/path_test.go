@@ -39,11 +39,12 @@ func TestRead(t *testing.T) {
 	}
 	s := spec(t)
 	s.Metrics[0].Path = "results[test=pp512].ts"
-	values, shown, err := s.Read(v, []string{"z"})
+	r, err := s.Read(v, Arm{Evidence: []string{"z"}}, 0)
+	values, shown := r.Values, r.Evidence
 	if err != nil || len(values) != 1 || values["tg_ts"] != 5 || shown["z"] != `{"p":1,"q":2}` {
 		t.Errorf("%v %v %v", values, shown, err)
 	}
-	if _, _, err := s.Read(v, []string{"nope"}); err == nil {
+	if _, err := s.Read(v, Arm{Evidence: []string{"nope"}}, 0); err == nil {
 		t.Error("missing evidence was accepted")
 	}
 }

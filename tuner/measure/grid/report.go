@@ -13,12 +13,10 @@ type Result struct {
 	Pass     int                `json:"pass"`
 	Arm      string             `json:"arm"`
 	Values   map[string]float64 `json:"values,omitempty"`
-	Work     int64              `json:"work,omitempty"` // tokens, calls; 0 means that the command does not say
+	Work     *int64             `json:"work,omitempty"` // tokens, calls; nil where the command does not say
+	Tree     int64              `json:"tree,omitempty"` // greatest RssAnon of its process tree, in bytes
 	Evidence map[string]string  `json:"evidence,omitempty"`
 	Failure  *measure.Failure   `json:"failure,omitempty"`
-	// Receipt and Expect are those of our own engine; a stranger's command has neither.
-	Receipt *measure.Receipt `json:"receipt,omitempty"`
-	Expect  *measure.Expect  `json:"-"`
 }
 
 // Provenance says where the numbers come from.
@@ -116,8 +114,6 @@ func judge(s *Spec, results []Result) (*measure.Judge, []string, error) {
 	for _, r := range results {
 		if len(r.Evidence) > 0 && evidence[r.Arm] == nil {
 			evidence[r.Arm] = r.Evidence
-		} else if len(r.Evidence) > 0 && !maps.Equal(evidence[r.Arm], r.Evidence) {
-			notes = append(notes, fmt.Sprintf("arm %s, pass %d: evidence differs from its earlier passes", r.Arm, r.Pass))
 		}
 	}
 	if len(evidence) == 0 {
@@ -136,35 +132,46 @@ func judge(s *Spec, results []Result) (*measure.Judge, []string, error) {
 		return nil, nil, err
 	}
 	for i, r := range results {
-		add(j, s, i, r)
+		add(j, s, i, r, evidence[r.Arm])
 	}
 	return j, notes, nil
 }
 
-// add gives one result to the judge; a metric that is missing from it is a failure too.
-func add(j *measure.Judge, s *Spec, i int, r Result) {
+// add gives one result to the judge; a metric that is missing from it is a failure too. What a run
+// shows must be what the arm's first run showed, and what the spec expects of it.
+func add(j *measure.Judge, s *Spec, i int, r Result, shown map[string]string) {
 	if r.Failure != nil {
 		f := *r.Failure
 		f.Arm, f.Block = r.Arm, r.Pass
 		j.Fail(f)
 		return
 	}
+	want := maps.Clone(shown)
+	maps.Copy(want, s.Arm(r.Arm).Expect)
 	for _, m := range s.Metrics {
 		v, ok := r.Values[m.Name]
 		if !ok {
 			j.Fail(measure.Failure{Arm: r.Arm, Block: r.Pass, Class: "output", Stderr: "no value for metric " + m.Name})
 			continue
 		}
-		sample := measure.Sample{Arm: r.Arm, Block: r.Pass, Metric: m.Name, Value: v, Work: max(r.Work, 1)}
-		expect := measure.Expect{Nonce: fmt.Sprint("result ", i)}
-		switch {
-		case r.Receipt != nil && r.Expect != nil:
-			sample.Receipt, expect, sample.Work = *r.Receipt, *r.Expect, r.Work
-		case m.Memory: // a stranger's own word for its memory
-			sample.Receipt = measure.Receipt{Nonce: expect.Nonce, Tree: []measure.Process{{RssAnon: int64(v)}}}
-		default:
-			sample.Receipt.Nonce = expect.Nonce
+		expect := measure.Expect{Nonce: fmt.Sprint("result ", i), Evidence: want}
+		sample := measure.Sample{Arm: r.Arm, Block: r.Pass, Metric: m.Name, Value: v, Work: 1,
+			Receipt: measure.Receipt{Nonce: expect.Nonce, Evidence: r.Evidence}}
+		if r.Work != nil {
+			sample.Work = *r.Work
+		}
+		if m.Memory {
+			sample.Receipt.Tree = []measure.Process{{RssAnon: held(m, v, r.Tree)}}
 		}
 		_ = j.Add(sample, expect) // a rejection is in the report
 	}
+}
+
+// held is what the process tree of a run held, for a memory figure v of it. A command's own figure is
+// taken unless the tree held more than twice as much at its peak: then it is of the wrong process.
+func held(m Metric, v float64, tree int64) int64 {
+	if m.Path != Tree && v < float64(tree)/2 {
+		return tree
+	}
+	return int64(v)
 }

@@ -45,6 +45,9 @@ type Spec struct {
 	// Warmup is the number of unrecorded passes before the first, 1 if not given.
 	Warmup  *int    `json:"warmup,omitempty"`
 	Timeout float64 `json:"timeout_s,omitempty"` // of a run, for arms that do not say; 600 if 0
+	// Work is the path of the units of work that a command did: none done is no sample. Engine arms
+	// show theirs without it.
+	Work string `json:"work,omitempty"`
 	// Binary is the engine that arms with engine settings run, and Bench the flags of its bench
 	// command that they share.
 	Binary string            `json:"engine_binary,omitempty"`
@@ -57,6 +60,10 @@ type Metric struct {
 	Path string `json:"path,omitempty"` // dotted: "results.0.median_ts"; the name if empty
 }
 
+// Tree as the path of a memory metric is the greatest sum of RssAnon over the process tree of a run,
+// which is measured from outside: a process that reads its own memory misses its workers'.
+const Tree = "(tree)"
+
 // Arm is one thing to run: settings of our engine, or any command that prints one JSON document.
 type Arm struct {
 	Name    string            `json:"name"`
@@ -66,6 +73,8 @@ type Arm struct {
 	Timeout float64           `json:"timeout_s,omitempty"`
 	// Evidence lists paths into the JSON that show the knob: artifact digests, bytes, counters.
 	Evidence []string `json:"evidence,omitempty"`
+	// Expect lists paths whose values must be these texts: a run that shows another did not run the arm.
+	Expect map[string]string `json:"expect,omitempty"`
 }
 
 // ParseSpec reads a spec; unknown fields are errors, since a mistyped knob is one that is not
@@ -125,6 +134,9 @@ func (s *Spec) validate() error {
 	for _, m := range s.Metrics {
 		if err := m.Validate(); err != nil {
 			return err
+		}
+		if m.Path == Tree && !m.Memory {
+			return fmt.Errorf("metric %q: path %s is for memory: true", m.Name, Tree)
 		}
 		if seen[m.Name] {
 			return fmt.Errorf("duplicate metric %q", m.Name)
