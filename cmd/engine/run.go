@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"os"
 	"strings"
 	"time"
@@ -27,6 +28,7 @@ import (
 type runFlags struct {
 	app.ModelFlags
 	prompt, promptFile string
+	prompted           bool // --prompt was given, maybe empty
 	system             string
 	n                  int
 	chat               bool
@@ -69,13 +71,14 @@ func run(cmd *cobra.Command, s *cli.Shared, f *runFlags) error {
 	if f.n < 1 {
 		return cli.Usagef("-n %d: want at least 1", f.n)
 	}
-	if f.sample.Temperature < 0 || f.sample.TopK < 0 || f.sample.TopP < 0 || f.sample.TopP > 1 {
-		return cli.Usagef("--temp and --top-k must not be negative, --top-p lies between 0 and 1")
+	if !(f.sample.Temperature >= 0 && f.sample.Temperature <= math.MaxFloat32) || f.sample.TopK < 0 || !(f.sample.TopP >= 0 && f.sample.TopP <= 1) {
+		return cli.Usagef("--temp and --top-k must be finite and not negative, --top-p lies between 0 and 1") // NaN is not >= 0
 	}
 	if _, err := f.Ref(); err != nil {
 		return err
 	}
-	talk := f.chat && f.prompt == "" && f.promptFile == "" && term.IsTerminal(int(os.Stdin.Fd()))
+	f.prompted = cmd.Flags().Changed("prompt")
+	talk := f.chat && !f.prompted && f.promptFile == "" && term.IsTerminal(int(os.Stdin.Fd()))
 	prompt := ""
 	if !talk {
 		var err error
@@ -112,6 +115,9 @@ func run(cmd *cobra.Command, s *cli.Shared, f *runFlags) error {
 		out = io.Discard
 	}
 	r, err := g.generate(cmd.Context(), ids, out)
+	if errors.Is(err, engine.ErrContext) {
+		return fmt.Errorf("%w: give a shorter prompt or a larger --ctx (the model has up to %d)", err, l.Model.Spec.Context)
+	}
 	if err != nil {
 		return err
 	}
@@ -129,9 +135,11 @@ func run(cmd *cobra.Command, s *cli.Shared, f *runFlags) error {
 // text reads the prompt from where it was given.
 func (f *runFlags) text(stdin io.Reader) (string, error) {
 	switch {
-	case f.prompt != "" && f.promptFile != "":
+	case f.prompted && f.promptFile != "":
 		return "", cli.Usagef("give --prompt or --prompt-file, not both")
-	case f.prompt != "":
+	case f.prompted && f.prompt == "":
+		return "", cli.Usagef("the prompt is empty")
+	case f.prompted:
 		return f.prompt, nil
 	}
 	r := stdin

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bufio"
 	"encoding/json"
 	"fmt"
 	"sort"
@@ -145,7 +146,7 @@ func logits(cmd *cobra.Command, s *cli.Shared, f *app.ModelFlags, ids []int, all
 }
 
 func printLogits(cmd *cobra.Command, rows []any, all bool) error {
-	w := cmd.OutOrStdout()
+	w := bufio.NewWriter(cmd.OutOrStdout())
 	for i, r := range rows {
 		if all {
 			fmt.Fprintf(w, "position %d\n", i)
@@ -161,5 +162,5 @@ func printLogits(cmd *cobra.Command, rows []any, all bool) error {
 			}
 		}
 	}
-	return nil
+	return w.Flush()
 }

@@ -52,7 +52,7 @@ func hostCmd(s *cli.Shared) *cobra.Command {
 		},
 	}
 	c.Flags().BoolVar(&measure, "ceilings", true, "measure what the machine can do at best; takes some seconds")
-	c.Flags().StringVar(&file, "host-profile", "", "replay a profile that `tune host --json` wrote")
+	c.Flags().StringVar(&file, "host-profile", "", "replay the profile in `FILE`, which tune host --json wrote")
 	return c
 }
 

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"flag"
 	"fmt"
@@ -91,7 +92,7 @@ func TestScripts(t *testing.T) {
 	testscript.Run(t, testscript.Params{
 		Dir: "testdata/script", UpdateScripts: *update, RequireExplicitExec: true,
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
-			"exits": exits, "store": storeCmd, "mode": modeCmd,
+			"exits": exits, "store": storeCmd, "mode": modeCmd, "kept": keptCmd,
 		},
 		Setup: func(e *testscript.Env) error {
 			root, err := filepath.Abs("../..")
@@ -143,6 +144,17 @@ func modeCmd(ts *testscript.TestScript, _ bool, args []string) {
 	ts.Check(err)
 	if got := fmt.Sprintf("%04o", fi.Mode().Perm()); got != args[0] {
 		ts.Fatalf("%s has mode %s, want %s", args[1], got, args[0])
+	}
+}
+
+// kept REPORT DIR checks that a store holds a decision if and only if the tune says that it wrote.
+func keptCmd(ts *testscript.TestScript, _ bool, args []string) {
+	var r struct{ Cache cacheReport }
+	ts.Check(json.Unmarshal([]byte(ts.ReadFile(args[0])), &r))
+	found, err := filepath.Glob(filepath.Join(ts.MkAbs(args[1]), "v*", "decisions", "*.json"))
+	ts.Check(err)
+	if (len(found) == 1) != (r.Cache.Written > 0) {
+		ts.Fatalf("%d entries written, %d decisions found", r.Cache.Written, len(found))
 	}
 }
 

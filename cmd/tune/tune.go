@@ -115,6 +115,9 @@ func tuneHost(cmd *cobra.Command, s *cli.Shared, f *tuneFlags) error {
 		return err
 	}
 	defer m.Close()
+	if err := f.Check(m); err != nil {
+		return err
+	}
 	h, err := app.NewHost(cmd.Context(), f.ISA)
 	if err != nil {
 		return err

@@ -64,6 +64,19 @@ func execute(ctx context.Context, names []string) ([]string, error) {
 	return ok, nil
 }
 
+// FeatureNames are the features of an architecture that profiles can hold.
+func FeatureNames(arch string) []string {
+	list := isaAMD64
+	if arch == "arm64" {
+		list = isaARM64
+	}
+	names := make([]string, len(list))
+	for i, f := range list {
+		names[i] = f.name
+	}
+	return names
+}
+
 // advertised asks the CPU whether it has a feature that the kernel lists.
 func advertised(name string) bool {
 	for _, f := range isaAMD64 {

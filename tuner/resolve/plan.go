@@ -3,6 +3,7 @@ package resolve
 import (
 	"context"
 	"fmt"
+	"strings"
 	"sync"
 
 	"github.com/tilewright/tilewright/cache"
@@ -89,18 +90,17 @@ func New(t Target, o Options) (*Plan, error) {
 	return p, p.fromRules()
 }
 
+// evidence says phase by phase what the tune came to, so that nobody takes a default for a winner.
 func evidence(es []cache.Evidence) string {
-	s := ""
+	var s []string
 	for _, e := range es {
-		if e.Decision != "winner" {
-			continue
+		if e.Decision == "winner" {
+			s = append(s, fmt.Sprintf("%s %.2fx the default", e.Phase, e.Ratio))
+		} else {
+			s = append(s, fmt.Sprintf("%s default kept: %s", e.Phase, e.Why))
 		}
-		if s != "" {
-			s += ", "
-		}
-		s += fmt.Sprintf("%s %.2fx the default", e.Phase, e.Ratio)
 	}
-	return s
+	return strings.Join(s, ", ")
 }
 
 // fromRules takes host rules for the model's formats, if any matches exactly.

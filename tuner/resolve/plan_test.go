@@ -111,6 +111,9 @@ func TestOnlyWhatFitsIsRun(t *testing.T) {
 		line   string
 	}{
 		"exact":         {nil, TuningExact, "tuned for this model (decode 1.10x the default)"},
+		"no winner": {func(d *cache.Decision) {
+			d.Evidence = append(d.Evidence, cache.Evidence{Phase: "prefill", Decision: "no winner", Why: "budget"})
+		}, TuningExact, "tuned for this model (decode 1.10x the default, prefill default kept: budget)"},
 		"another build": {func(d *cache.Decision) { d.Key.Sources.Engine = "old" }, TuningNone, "wants revalidation (Sources.Engine changed)"},
 		"imported":      {func(d *cache.Decision) { d.Imported = true }, TuningNone, "imported"},
 		"marked": {func(d *cache.Decision) { d.Stale, d.Notes = true, map[string]string{"revalidate": "slow"} }, TuningExact,

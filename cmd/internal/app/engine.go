@@ -12,6 +12,7 @@ import (
 	"github.com/tilewright/tilewright/cmd/internal/cli"
 	"github.com/tilewright/tilewright/engine"
 	"github.com/tilewright/tilewright/engine/model"
+	"github.com/tilewright/tilewright/engine/pool"
 	"github.com/tilewright/tilewright/internal/srcdigest"
 	"github.com/tilewright/tilewright/kernel"
 	"github.com/tilewright/tilewright/tuner/resolve"
@@ -107,11 +108,21 @@ func (f *ModelFlags) Pinned() map[string]string {
 	return out
 }
 
+// Check refuses numbers that no engine could take for this model.
+func (f *ModelFlags) Check(m *model.Model) error {
+	switch {
+	case f.Threads < 0 || f.Prefill < 0 || f.Context < 0:
+		return cli.Usagef("--threads, --threads-prefill and --ctx must not be negative")
+	case max(f.Threads, f.Prefill) > pool.MaxWorkers:
+		return cli.Usagef("%d threads: at most %d", max(f.Threads, f.Prefill), pool.MaxWorkers)
+	case f.Context > m.Spec.Context:
+		return cli.Usagef("--ctx %d: %s has %d positions of context", f.Context, m.Spec.Name, m.Spec.Context)
+	}
+	return nil
+}
+
 // apply puts the user's settings over the knobs of an arm.
 func (f *ModelFlags) apply(k *kernel.Knobs) error {
-	if f.Threads < 0 || f.Prefill < 0 || f.Context < 0 {
-		return cli.Usagef("--threads, --threads-prefill and --ctx must not be negative")
-	}
 	if f.Threads > 0 {
 		k.ThreadsDecode, k.ThreadsPrefill = f.Threads, f.Threads
 	}
@@ -188,6 +199,9 @@ func (l *Loaded) load(ctx context.Context, s *cli.Shared, f *ModelFlags, ref run
 		return err
 	}
 	l.onClose(func() { l.Model.Close() })
+	if err := f.Check(l.Model); err != nil {
+		return err
+	}
 	b, err := NewBackends(ctx, l.Host.Features, s.PluginDir)
 	if err != nil {
 		return err

@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"runtime"
+	"slices"
 	"strings"
 
 	"github.com/tilewright/tilewright/cache"
@@ -28,16 +30,9 @@ func NewHost(ctx context.Context, isa string) (*Host, error) {
 	if err != nil {
 		return nil, fmt.Errorf("profile this machine: %w", err)
 	}
-	f := p.Features()
-	for _, w := range strings.FieldsFunc(isa, func(r rune) bool { return r == ',' }) {
-		switch {
-		case len(w) > 1 && w[0] == '+':
-			f = kernel.NewFeatures(append(f, w[1:])...)
-		case len(w) > 1 && w[0] == '-':
-			f = f.Without(w[1:])
-		default:
-			return nil, cli.Usagef("--isa %q: want +FEATURE or -FEATURE, comma separated", w)
-		}
+	f, err := changeFeatures(p.Features(), isa)
+	if err != nil {
+		return nil, err
 	}
 	cpus := p.CPUs()
 	return &Host{Profile: p, Features: f, CPUs: cpus[:min(len(cpus), p.Threads())], Key: resolve.HostKey(p, f)}, nil
@@ -52,6 +47,28 @@ func (h *Host) spare(k kernel.Knobs) kernel.Knobs {
 		k.SpinMicros = 0
 	}
 	return k
+}
+
+// changeFeatures adds and removes features. What this machine is known not to execute cannot be added;
+// names that it does not know may be, for backends of third parties that ask for them.
+func changeFeatures(f kernel.Features, isa string) (kernel.Features, error) {
+	usable, known := f, host.FeatureNames(runtime.GOARCH)
+	for _, w := range strings.FieldsFunc(isa, func(r rune) bool { return r == ',' }) {
+		name := w[1:]
+		switch {
+		case name == "" || w[0] != '+' && w[0] != '-':
+			return nil, cli.Usagef("--isa %q: want +FEATURE or -FEATURE, comma separated", w)
+		case w[0] == '-' && !f.Has(name) && !slices.Contains(known, name):
+			return nil, cli.Usagef("--isa %s: no such feature (there are: %s)", w, strings.Join(known, ", "))
+		case w[0] == '-':
+			f = f.Without(name)
+		case !usable.Has(name) && slices.Contains(known, name):
+			return nil, cli.Usagef("--isa %s: this machine cannot execute it: tune host lists what it can", w)
+		default:
+			f = kernel.NewFeatures(append(f, name)...)
+		}
+	}
+	return f, nil
 }
 
 // LockHost keeps other measurements off this machine until the returned function is called. Where

@@ -1,23 +1,40 @@
 package app
 
 import (
+	"errors"
+	"runtime"
+	"slices"
+	"strings"
 	"testing"
 
+	"github.com/tilewright/tilewright/cmd/internal/cli"
 	"github.com/tilewright/tilewright/kernel"
 	"github.com/tilewright/tilewright/tuner/host"
 )
 
-// Under a quota no worker spins, whatever a tune found without one.
-func TestNoSpinUnderQuota(t *testing.T) {
-	free, bound := &Host{Profile: &host.Profile{}}, &Host{Profile: &host.Profile{}}
-	bound.Limits.Quota = 1.5
-	if k := free.Knobs(2); k != kernel.DefaultKnobs(2) || k.SpinMicros == 0 {
-		t.Errorf("without a quota: %+v", k)
-	}
-	if k := bound.Knobs(2); k.SpinMicros != 0 || k.ThreadsDecode != 2 {
-		t.Errorf("with a quota: %+v", k)
-	}
-	if k := bound.spare(kernel.Knobs{SpinMicros: 50, RepackRows: 7}); k != (kernel.Knobs{RepackRows: 7}) {
-		t.Errorf("tuned knobs under a quota: %+v", k)
+// A feature that the CPU lacks is refused, where it would end in SIGILL; a misspelt one too.
+func TestISA(t *testing.T) {
+	known := host.FeatureNames(runtime.GOARCH)
+	have := kernel.NewFeatures(known[:3]...)
+	for isa, want := range map[string]string{
+		"":                               "",
+		"-" + known[0]:                   "",
+		"-" + known[0] + ",+" + known[0]: "",
+		"-" + known[5]:                   "",
+		"+" + known[1]:                   "",
+		"+vendor_op":                     "",
+		"+vendor_op,-vendor_op":          "",
+		"+" + known[5]:                   "cannot execute",
+		"-vendor_op":                     "no such feature",
+		"vendor_op":                      "want +FEATURE",
+		"+":                              "want +FEATURE",
+	} {
+		got, err := changeFeatures(have, isa)
+		if want == "" && err != nil || want != "" && (!errors.Is(err, cli.ErrUsage) || !strings.Contains(err.Error(), want)) {
+			t.Errorf("%q: %v, want %q", isa, err, want)
+		}
+		if isa == "-"+known[0] && (err != nil || !slices.Equal(got, have.Without(known[0]))) {
+			t.Errorf("%q: %v", isa, got)
+		}
 	}
 }
