@@ -110,7 +110,7 @@ func TestOnlyWhatFitsIsRun(t *testing.T) {
 		tuning Tuning
 		line   string
 	}{
-		"exact":         {nil, TuningExact, "tuned for this model (decode 1.10x the default)"},
+		"exact": {nil, TuningExact, "tuned for this model (decode 1.10x the default)"},
 		"no winner": {func(d *cache.Decision) {
 			d.Evidence = append(d.Evidence, cache.Evidence{Phase: "prefill", Decision: "no winner", Why: "budget"})
 		}, TuningExact, "tuned for this model (decode 1.10x the default, prefill default kept: budget)"},
