@@ -9,6 +9,9 @@ import (
 // DefaultBatch is the number of candidates in a block where steps are many.
 const DefaultBatch = 8
 
+// FinalShare is the share of a search's time that Pick keeps for racing its leaders on new data.
+const FinalShare = 0.3
+
 // fewSteps is the number of steps below which a block should hold as many candidates as a step has
 // layers for: where a step takes seconds, breadth is worth more than the precision of one look.
 const fewSteps = 40

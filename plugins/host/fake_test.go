@@ -129,7 +129,9 @@ func (f fake) Emit(_ context.Context, host kernel.Features, p kernel.Problem, c 
 		if pgid, err := syscall.Getpgid(os.Getppid()); err != nil || syscall.Setpgid(0, pgid) != nil {
 			return nil, fmt.Errorf("cannot leave the group: %v", err)
 		}
-		syscall.Kill(os.Getpid(), syscall.SIGSTOP)
+		for { // whoever wakes it
+			syscall.Kill(os.Getpid(), syscall.SIGSTOP)
+		}
 	case "late":
 		time.Sleep(1500 * time.Millisecond)
 	case "longline":

@@ -28,8 +28,8 @@ const planned = 4
 // The plans of the report: what a bare tune on two cores affords for one class of weights. Decode
 // steps are short; a prefill of 512 tokens takes seconds.
 var (
-	DecodePlan  = Plan{"decode", 160, 28, 8, 10, 16, 56, 8, 0.01, 0.3}
-	PrefillPlan = Plan{"prefill", 10, 28, 22, 10, 4, 56, 8, 0.01, 0.3}
+	DecodePlan  = Plan{"decode", 160, 28, 8, 10, 16, 56, 8, 0.01, search.FinalShare}
+	PrefillPlan = Plan{"prefill", 10, 28, 22, 10, 4, 56, 8, 0.01, search.FinalShare}
 )
 
 // Outcome is what a tune decided and what the truth is. Regrets are ln(cost / least cost in the
@@ -139,18 +139,19 @@ func (h *Host) floor(cost float64, p Plan) float64 {
 // confirm runs duels of the default and the pick until they are settled, as package session does.
 func (h *Host) confirm(def, pick float64, rule stat.Rule, p Plan) bool {
 	var gains []float64
+	looks, early := stat.Looks{Alpha: 0.05, First: 5, Last: p.Duels}, false
 	for i := range p.Duels {
 		h.Disturbed()
 		x := h.turns([2]float64{def * h.Luck(), pick * h.Luck()}, i, p.Turns, p.Turn)
 		if h.Disturbed() {
 			continue
 		}
-		if gains = append(gains, x); len(gains) >= 5 {
-			if ci := stat.CI(gains, 0.95); ci.Lo > math.Log1p(rule.Margin) || ci.Hi < math.Log1p(rule.Margin) {
-				break
-			}
+		gains = append(gains, x)
+		if early = looks.Early(gains, rule.Margin) != stat.GoOn; early {
+			break
 		}
 	}
+	rule.Conf = looks.Conf(!early)
 	_, why := rule.Decide(gains)
 	return why == stat.Clear
 }

@@ -167,12 +167,10 @@ func (t *tune) searchLayout(ctx context.Context, trials []*layoutTrial, s stage,
 		}
 		name := x.class.String() + " " + x.to.String()
 		q := quest{name: name, class: x.part(0), def: def, limit: layoutCandidates, seed: t.seed(name, s.m)}
-		q.done = func(st search.Strategy) {
-			for _, r := range st.Best(1) {
-				if r.Score > 0 {
-					def.Config = r.Config
-					x.other[s.m] = def
-				}
+		q.done = func(best *search.Result) {
+			if best != nil {
+				def.Config = best.Config
+				x.other[s.m] = def
 			}
 		}
 		sr, err := t.search(ctx, a, q)

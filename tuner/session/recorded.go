@@ -59,6 +59,24 @@ func (r *recorded) Measure(arms []kernel.Config, order []int) (search.Block, err
 	return r.report(arms, b), nil
 }
 
+// left journals what a search was told is left of its time, and batch how many candidates a block
+// has: what a search asks depends on both, and a resumed one must ask again what it asked before.
+func (r *recorded) left(share float64) float64 {
+	key := fmt.Sprintf("%s %d", r.name, r.n)
+	if !r.live && r.t.done("left", key, &share) {
+		return share
+	}
+	r.t.add("left", key, share)
+	return share
+}
+
+func (r *recorded) batch(n int) int {
+	if !r.t.done("width", r.name, &n) {
+		r.t.add("width", r.name, n)
+	}
+	return n
+}
+
 // block undoes the record.
 func (r blockRecord) block() search.Block {
 	b := search.Block{Costs: make([]float64, len(r.Arms)), Failures: r.Failures, Disturbed: r.Disturbed}

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"hash/fnv"
 	"math"
-	"slices"
 	"time"
 
 	"github.com/tilewright/tilewright/engine/bench"
@@ -129,6 +128,12 @@ func (t *tune) newArena(s stage, end time.Time) *arena {
 		patience: t.patience(bench.Test{Prompt: s.test.Prompt + s.test.Depth, Gen: s.test.Gen * (s.warm + s.repeat)})}
 }
 
+// steps is about how many in-situ steps fit until the end of an arena.
+func (t *tune) steps(a *arena) int {
+	one := t.takes(bench.Test{Prompt: a.test.Prompt, Gen: a.test.Gen * (a.warm + a.repeat)})
+	return int(time.Until(a.end) / max(one, 1))
+}
+
 // patience is how long a workload may take before it counts as hung.
 func (t *tune) patience(w bench.Test) time.Duration { return max(15*time.Second, 30*t.takes(w)) }
 
@@ -152,7 +157,7 @@ type quest struct {
 	def   kernel.Choice // the control
 	limit int           // configurations to try
 	seed  uint64
-	done  func(search.Strategy)
+	done  func(best *search.Result) // nil if nothing beat the control
 }
 
 // questOf is the search of a class in its present layout.
@@ -165,7 +170,7 @@ func (t *tune) questOf(ctx context.Context, c model.Class, m int) (quest, error)
 	if q.def, err = t.lab.plan.Choice(ctx, c.Problem(t.Target.Numerics.Weights, m, l)); err != nil {
 		return q, err
 	}
-	q.done = func(s search.Strategy) { t.note(c, q.def, s, pointID{c.Key(), m}) }
+	q.done = func(best *search.Result) { t.note(c, q.def, best, pointID{c.Key(), m}) }
 	return q, nil
 }
 
@@ -181,14 +186,18 @@ func (t *tune) search(ctx context.Context, a *arena, q quest) (insitu.Search, er
 		return none, err
 	}
 	a.classes[q.name], a.defaults[q.name] = q.class, q.def
+	layers := runner.LayersOf(q.class)
 	run := func(src search.Source) error {
 		vetted := &vetting{t: t, ctx: ctx, src: src, def: q.def, end: a.end, failed: map[string]string{}}
 		rec := &recorded{t: t, src: vetted, name: fmt.Sprintf("%s m%d", q.name, a.m), def: q.def}
-		err := search.Run(strat, q.def.Config, rec, search.RunOptions{Batch: search.DefaultBatch, Race: search.RaceOptions{Seed: q.seed}})
-		q.done(strat)
+		start := time.Now()
+		best, err := search.Pick(strat, q.def.Config, rec, search.RunOptions{
+			Batch: rec.batch(search.Batch(t.steps(a), len(layers))), Race: search.RaceOptions{Seed: q.seed}, Keep: search.FinalShare,
+			Left: func() float64 { return rec.left(time.Until(a.end).Seconds() / a.end.Sub(start).Seconds()) }})
+		q.done(best)
 		return err
 	}
-	return insitu.Search{Class: insitu.Class{Name: q.name, Layers: runner.LayersOf(q.class)}, Run: run}, nil
+	return insitu.Search{Class: insitu.Class{Name: q.name, Layers: layers}, Run: run}, nil
 }
 
 // seed differs between searches that share a step, so that they do not move in lock-step.
@@ -199,21 +208,18 @@ func (t *tune) seed(name string, m int) uint64 {
 }
 
 // note remembers the best of a search, if it gained at all, and its failures.
-func (t *tune) note(c model.Class, def kernel.Choice, strat search.Strategy, id pointID) {
+func (t *tune) note(c model.Class, def kernel.Choice, best *search.Result, id pointID) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	v := Verdict{Phase: phaseOf(id.m), Weights: string(t.Target.Numerics.Weights), Problem: fmt.Sprintf("%s m%d", c, id.m),
 		Config: def.Config, Ratio: measure.Ratio{Median: 1, Lo: math.Inf(-1), Hi: math.Inf(1)},
 		Decision: string(measure.NoWinner), Why: "no candidate beat the default in situ"}
-	for _, r := range strat.Best(1) {
-		if slices.Equal([]string{r.Config.String()}, []string{def.Config.String()}) || r.Score <= 0 {
-			break
-		}
+	if best != nil {
 		ch := def
-		ch.Config = r.Config
-		t.best[id] = screened{Choice: ch, Gain: r.Score, Blocks: r.Blocks}
-		v.Config, v.Ratio.Median = r.Config, math.Exp(r.Score)
-		v.Finalist, v.Why = true, fmt.Sprintf("gains in situ over %d blocks", r.Blocks)
+		ch.Config = best.Config
+		t.best[id] = screened{Choice: ch, Gain: best.Score, Blocks: best.Blocks}
+		v.Config, v.Ratio.Median = best.Config, math.Exp(best.Score)
+		v.Finalist, v.Why = true, fmt.Sprintf("gains in situ over %d blocks", best.Blocks)
 		if with := t.shares(c); with != "" {
 			v.Why += ", timed with the whole of its region, " + with
 		}
