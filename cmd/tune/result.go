@@ -61,6 +61,14 @@ func (r *report) add(res session.Result) {
 	r.Cache.Written += res.Written
 }
 
+// survey adds what a survey found: it has no noise floor of its own, for it claims nothing.
+func (r *report) survey(res session.Result) {
+	r.Blocks = append(r.Blocks, res.Blocks...)
+	r.Verdicts = append(r.Verdicts, res.Verdicts...)
+	r.Failures = append(r.Failures, res.Failures...)
+	r.Cache.Written += res.Written
+}
+
 func (r *report) finish(s *cache.Store, took time.Duration) {
 	r.Seconds, r.Cache.Dir, r.Cache.Warning = took.Seconds(), s.Dir(), s.Warning()
 }

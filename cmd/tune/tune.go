@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"path/filepath"
@@ -12,6 +13,7 @@ import (
 
 	"github.com/tilewright/tilewright/cmd/internal/app"
 	"github.com/tilewright/tilewright/cmd/internal/cli"
+	"github.com/tilewright/tilewright/engine"
 	"github.com/tilewright/tilewright/engine/model"
 	"github.com/tilewright/tilewright/kernel"
 	"github.com/tilewright/tilewright/tuner/lock"
@@ -102,6 +104,7 @@ func (f *tuneFlags) check() ([]model.Numerics, error) {
 
 func tuneHost(cmd *cobra.Command, s *cli.Shared, f *tuneFlags) error {
 	started := processStart()
+	bare := f.Model == "" && f.Preset == ""
 	numerics, err := f.check()
 	if err != nil {
 		return err
@@ -155,13 +158,19 @@ func tuneHost(cmd *cobra.Command, s *cli.Shared, f *tuneFlags) error {
 	if err != nil {
 		return err
 	}
-	for i, n := range numerics {
-		share := f.budget * time.Duration(i+1) / time.Duration(len(numerics))
-		o := session.Options{
+	tuned := f.budget
+	if bare { // the rest is for the formats that the preset does not have
+		tuned -= f.budget / 8
+	}
+	options := func(ref runner.Ref, m *model.Model, n model.Numerics, until time.Duration) session.Options {
+		return session.Options{
 			Ref: absolute(ref), Target: app.Target(h, b, m, n, f.Context, f.Pinned()), CPUs: h.CPUs, Suite: suite, Store: store,
-			Budget: share, Started: started, Decode: slices.Contains(f.objective, "decode"), Prefill: slices.Contains(f.objective, "prefill"),
+			Budget: until, Started: started, Decode: slices.Contains(f.objective, "decode"), Prefill: slices.Contains(f.objective, "prefill"),
 			Knobs: f.knobs(h), Watch: watch, Seed: f.seed, Memory: h.Memory.Available, AllowBusy: f.allowBusy, Progress: p.stage,
 		}
+	}
+	for i, n := range numerics {
+		o := options(ref, m, n, tuned*time.Duration(i+1)/time.Duration(len(numerics)))
 		if dir := store.Dir(); dir != "" {
 			o.Journal = filepath.Join(dir, "journal-"+string(n.Weights)+".jsonl")
 		}
@@ -181,10 +190,35 @@ func tuneHost(cmd *cobra.Command, s *cli.Shared, f *tuneFlags) error {
 			return err
 		}
 	}
+	if bare {
+		if err := survey(cmd.Context(), numerics, rep, tuned, f.budget, options); err != nil {
+			return err
+		}
+	}
 	p.done()
 	rep.finish(store, time.Since(started))
 	rep.save(store.Dir())
 	return rep.write(cmd.OutOrStdout(), s.JSON)
+}
+
+// survey teaches host rules for the formats that the default preset does not have, between two moments
+// after the start.
+func survey(ctx context.Context, numerics []model.Numerics, rep *report, from, to time.Duration,
+	options func(runner.Ref, *model.Model, model.Numerics, time.Duration) session.Options) error {
+	for i, n := range numerics {
+		preset, n := session.SurveyModel(n.Weights)
+		m, err := engine.Preset(preset)
+		if err != nil {
+			return err
+		}
+		until := from + (to-from)*time.Duration(i+1)/time.Duration(len(numerics))
+		res, err := session.Survey(ctx, options(runner.Ref{Preset: preset}, m, n, until))
+		rep.survey(res)
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func (f *tuneFlags) knobs(h *app.Host) kernel.Knobs {

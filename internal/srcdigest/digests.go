@@ -3,9 +3,9 @@
 package srcdigest
 
 var digests = map[string]string{
-	"kernel":          "4e1bb54e3d7deef2a9c000a7fbe4362554057c3e63f9cfa3e45332b7b07fa6d6",
+	"kernel":          "9bbbc7555feba20ace32654a6a6c5edfb00b27d75885fd3c2024ef7586a4b058",
 	"engine":          "ed82922fe0c4624c738978c6930959611ccaeda44030ef1174131bc597f8710f",
-	"plugins/x86":     "aba7f11db7e997507bff504b8df132a449c17f55e00a033c5bc46a150add42a8",
+	"plugins/x86":     "bc8ca08fa21ee0886c4458413f25a2758392bbe037abcfcdd1d771d879dbd8eb",
 	"plugins/avx512":  "da6897d229254f62c9b7140bfa0d7ab61691430cf2e0590c1656b4e3273ffd1b",
 	"plugins/avx2":    "f300d26d61b3ea16d829dad8208ea608efd21cc1d90d65f660a22c109d971521",
 	"plugins/generic": "5a88bd31bb3c4122cb8490482ed7c3d7a76a471bccec8bd2c3ccc65df26cfb9c",

@@ -45,6 +45,23 @@ func (w *Matrix) At(n, k int) float64 {
 	return s*float64(int(w.Codes[n*w.K+k])-f.Bias) + m
 }
 
+// row is all of channel n; a group's scale is taken once.
+func (w *Matrix) row(dst []float64, n int) {
+	f := w.Format
+	if f.IsFloat() {
+		for k := range dst {
+			dst[k] = w.At(n, k)
+		}
+		return
+	}
+	for k := 0; k < w.K; k += f.Group {
+		s, m := w.Scale(n, k)
+		for i, q := range w.Codes[n*w.K+k:][:f.Group] {
+			dst[k+i] = s*float64(int(q)-f.Bias) + m
+		}
+	}
+}
+
 // Scale is the scale and the offset of channel n at position k.
 func (w *Matrix) Scale(n, k int) (s, m float64) {
 	f, at := w.Format, n*w.K+k

@@ -14,13 +14,13 @@ func Linear(w *Matrix, act [][]float64) [][]float64 {
 	}
 	row := make([]float64, w.K)
 	for n := range w.N {
-		for k := range row {
-			row[k] = w.At(n, k)
-		}
+		w.row(row, n)
 		for m, x := range act {
+			sum := 0.0
 			for k, v := range row {
-				out[m][n] += x[k] * v
+				sum += x[k] * v
 			}
+			out[m][n] = sum
 		}
 	}
 	return out

@@ -16,7 +16,7 @@ func linearDefaults(isa ISA, p kernel.Problem) []kernel.Config {
 		base[parPrefetch] = 2048
 		base[parHi] = int64(b2i(p.M == 1 && p.Format.Group >= 64))
 	default:
-		base[parPrefetch] = 2048
+		base[parPrefetch] = 1024
 		// The planes of six bits in F32 need more registers for activations than there are.
 		base[parOrder] = int64(b2i(p.M > 1 || p.Arith == kernel.A16 || p.Format.Bits == 6 && p.Arith == kernel.F32))
 	}
@@ -51,7 +51,7 @@ func defaultTiles(isa ISA, p kernel.Problem) [][3]int64 {
 		}
 	}
 	switch {
-	case p.M == 1 && !isa.EVEX && p.Arith == kernel.A16:
+	case p.M == 1 && !isa.EVEX:
 		tiles([3]int64{1, 1, 2})
 	case p.M == 1:
 		tiles([3]int64{1, 2, 2})

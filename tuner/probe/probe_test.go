@@ -74,3 +74,19 @@ func BenchmarkGolden(b *testing.B) {
 		}
 	}
 }
+
+// BenchmarkCheck is what a tune pays for a candidate before it may run in a step.
+func BenchmarkCheck(b *testing.B) {
+	for _, m := range []int{1, 512} {
+		p := problem(256)
+		p.M, p.Format, p.Act.Group = m, kernel.Asym(128), 128
+		a := emit(b, avx2.New("test"), kernel.NewFeatures("avx2", "fma", "f16c"), p)
+		b.Run(p.String(), func(b *testing.B) {
+			for b.Loop() {
+				if err := Check(a); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}

@@ -28,6 +28,7 @@ type aa struct {
 	test  bench.Test
 	turns int // of each run of a pair
 	takes time.Duration
+	share float64 // of the time left
 }
 
 // decodeTurns are the sizes of a decode pair, best first.
@@ -101,7 +102,7 @@ func (t *tune) floorOf(phase string) measure.Floor {
 // decodePair is the best size of a decode pair of which the least number fits.
 func (t *tune) decodePair() (aa, bool) {
 	for _, p := range decodeTurns {
-		p.takes = t.takes(bench.Test{Gen: 2 * p.turns * p.test.Gen})
+		p.takes, p.share = t.takes(bench.Test{Gen: 2 * p.turns * p.test.Gen}), shareFloor
 		fill := t.takes(bench.Test{Prompt: p.test.Depth})
 		if fill+floorMin*p.takes <= time.Duration(floorMost*float64(t.left())) {
 			return p, true
@@ -118,10 +119,10 @@ func (t *tune) prefillPair() (aa, bool) {
 		return int(share*t.left().Seconds()*t.ppRate/float64(2*floorMin*turns)) / step * step
 	}
 	pair := func(n, turns int) aa {
-		return aa{test: bench.Test{Prompt: n}, turns: turns, takes: t.takes(bench.Test{Prompt: 2 * turns * n})}
+		return aa{test: bench.Test{Prompt: n}, turns: turns, takes: t.takes(bench.Test{Prompt: 2 * turns * n}), share: sharePrefillFloor}
 	}
 	for turns := 3; turns > 0; turns-- {
-		if n := tokens(shareFloor, turns); n >= step<<(turns-1) {
+		if n := tokens(sharePrefillFloor, turns); n >= step<<(turns-1) {
 			return pair(min(n, bench.PP512.Prompt/2), turns), true
 		}
 	}
@@ -132,7 +133,7 @@ func (t *tune) prefillPair() (aa, bool) {
 // disturbed is dropped, whatever it says.
 func (t *tune) phaseFloor(ctx context.Context, r process, m measure.Metric, p aa) (measure.Floor, error) {
 	start, left := t.now(), t.left()
-	share := start.Add(time.Duration(shareFloor * float64(left)))
+	share := start.Add(time.Duration(p.share * float64(left)))
 	most := start.Add(2 * time.Duration(floorMost*float64(left))) // the rate was an estimate
 	// The first pass at a new number of rows fetches its kernels: it counts for nobody.
 	if _, err := r.Bench(ctx, runner.Bench{Test: p.test, Reps: 1}, nil); err != nil {

@@ -24,6 +24,10 @@ func (t *tune) publish(ctx context.Context, c confirmation) error {
 	if look.Status != cache.Exact {
 		old = cache.Decision{}
 	}
+	if t.unheard(c) {
+		slog.Warn("this tune came to no result: nothing is written", "decode", c.decode.Why, "prefill", c.prefill.Why)
+		return t.finish()
+	}
 	arm := t.finalArm(ctx, c, old.Arm)
 	d := cache.Decision{Key: key, Arm: arm}
 	if t.noResult(d.Key, c) {
@@ -59,6 +63,17 @@ func (t *tune) publish(ctx context.Context, c confirmation) error {
 	}
 	t.res.Written++
 	return t.finish()
+}
+
+// unheard reports whether no phase was judged, for want of time or of quiet: that is not a default that
+// was kept for a reason.
+func (t *tune) unheard(c confirmation) bool {
+	for _, g := range c.phases() {
+		if _, aside := t.aside[g.phase]; t.asked[g.phase] && !aside && g.Why != measure.WhyBudget {
+			return false
+		}
+	}
+	return true
 }
 
 // keeps reports whether this tune leaves a phase as it was stored: it did not judge it.

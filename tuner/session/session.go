@@ -96,9 +96,11 @@ const (
 // shares of the budget that remains after loading. The confirmation gets what three pairs of fresh
 // processes take, at least a third.
 const (
-	shareFloor   = 0.06
-	shareKnobs   = 0.06
-	shareConfirm = 0.35
+	shareFloor = 0.06
+	// Passes of a prompt are long: with less time they are too short to stand for pp512.
+	sharePrefillFloor = 0.10
+	shareKnobs        = 0.06
+	shareConfirm      = 0.35
 )
 
 type tune struct {

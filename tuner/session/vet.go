@@ -85,8 +85,8 @@ func (t *tune) fail(def kernel.Choice, c kernel.Config, why string) {
 	t.res.Failures = append(t.res.Failures, Failure{Backend: def.Backend, Config: c.String(), Class: class, Detail: def.Problem.String() + ": " + detail})
 }
 
-// vet emits a candidate for the real problem, and checks a twin of it for few channels, but the same
-// reduction length, against the oracle.
+// vet emits a candidate for the real problem, and checks a twin of it, of few channels and groups,
+// against the oracle.
 func (t *tune) vet(ctx context.Context, def kernel.Choice, c kernel.Config) error {
 	t.vetting.Lock() // one probe process serves all searches
 	defer t.vetting.Unlock()
@@ -102,9 +102,8 @@ func (t *tune) vet(ctx context.Context, def kernel.Choice, c kernel.Config) erro
 	small := ch
 	nr := small.Problem.Layout.NR()
 	small.Problem.N = min(small.Problem.N, nr*(max(1, art.Exec.Streams)+2)-1)
-	if f := small.Problem.Format; f.Group > 0 {
-		small.Problem.K = min(small.Problem.K, 8*f.Group)
-	}
+	// Two groups, and two bodies of the inner loop at its longest.
+	small.Problem.K = min(small.Problem.K, 2*max(small.Problem.Format.Unit(), 128))
 	twin, err := t.Suite.Emit(ctx, small)
 	if err != nil {
 		return err

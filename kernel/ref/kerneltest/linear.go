@@ -152,15 +152,21 @@ func actNorm(a *ref.Acts, m int) float64 {
 // weightNorms is, by channel, the norm of |s|q + |s|Bias + |m| over K, or of the floats.
 func weightNorms(w *ref.Matrix) []float64 {
 	out := make([]float64, w.N)
+	group := 1
+	if !w.Format.IsFloat() {
+		group = w.Format.Group
+	}
+	var s, m float64
 	for n := range out {
 		for k := range w.K {
-			i := n*w.K + k
 			var v float64
 			if w.Format.IsFloat() {
 				v = w.At(n, k)
 			} else {
-				s, m := w.Scale(n, k)
-				v = math.Abs(s)*(float64(w.Codes[i])+float64(w.Format.Bias)) + math.Abs(m)
+				if k%group == 0 {
+					s, m = w.Scale(n, k)
+				}
+				v = math.Abs(s)*(float64(w.Codes[n*w.K+k])+float64(w.Format.Bias)) + math.Abs(m)
 			}
 			out[n] += v * v
 		}
