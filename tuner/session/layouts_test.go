@@ -163,6 +163,9 @@ func (l lopsided) Emit(ctx context.Context, h kernel.Features, p kernel.Problem,
 // A layout that is faster wins in situ, is loaded by a fresh process, is published once the arm is
 // confirmed, and is what the engine then loads, and explains.
 func TestLayoutWinsAndIsServed(t *testing.T) {
+	if testing.Short() {
+		t.Skip("a real search against the clock")
+	}
 	if runtime.GOARCH != "amd64" || !cpu.X86.HasAVX2 || !cpu.X86.HasFMA {
 		t.Skip("needs AVX2")
 	}
