@@ -9,7 +9,7 @@ import (
 // RaceOptions bound a race. Zero values mean the defaults in brackets.
 type RaceOptions struct {
 	Alpha     float64 // [0.05] probability that the race ever eliminates a best arm
-	MinBlocks int     // [3] blocks before the first elimination
+	MinBlocks int     // [2] blocks before the first elimination
 	MaxBlocks int     // [24] blocks after which the race ends
 	Keep      int     // [0] the race ends when this many arms beside the control are left
 	Tie       float64 // [0] log-ratio within which arms are as good: ends a race of ties

@@ -66,8 +66,8 @@ const finalTie = 0.005
 
 // Pick drives a strategy as Run does and races its leaders on new data with what is left of the
 // budget: what leads after a search leads partly by luck. It returns the winner of that race, nil if
-// nothing beat the control. A race that the budget cuts short before its second block decides nothing,
-// and the leader of all data is returned.
+// nothing beat the control; its Blocks are those of the new data. A race that the budget cuts short
+// before its second block decides nothing, and the leader of all data is returned, with no blocks.
 func Pick(s Strategy, control kernel.Config, src Source, o RunOptions) (*Result, error) {
 	if err := Run(s, control, src, o); err != nil {
 		return nil, err
@@ -82,7 +82,7 @@ func Pick(s Strategy, control kernel.Config, src Source, o RunOptions) (*Result,
 		return nil, nil
 	}
 	ro := o.Race
-	ro.MaxBlocks, ro.Keep, ro.Tie, ro.Seed = finalBlocks, 1, finalTie, ro.Seed+1<<32
+	ro.MinBlocks, ro.MaxBlocks, ro.Keep, ro.Tie, ro.Seed = leastFinal, finalBlocks, 1, finalTie, ro.Seed+1<<32
 	finals, err := Compete(arms, src, ro)
 	if err != nil && !errors.Is(err, ErrBudget) {
 		return nil, err
@@ -96,6 +96,7 @@ func Pick(s Strategy, control kernel.Config, src Source, o RunOptions) (*Result,
 
 const (
 	finalBlocks = 40 // of the race of the finalists, at most
+	leastFinal  = 5  // before it may end
 	minFinal    = 2  // blocks below which it says nothing
 )
 
@@ -105,6 +106,7 @@ func bestOf(s Strategy, finals []Result) *Result {
 	for _, r := range finals {
 		if r.Failure == "" && r.Blocks < minFinal {
 			if top := s.Best(1); len(top) > 0 && top[0].Score > 0 {
+				top[0].Blocks = 0 // of new data
 				return &top[0]
 			}
 			return nil

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -191,8 +192,10 @@ func tuneHost(cmd *cobra.Command, s *cli.Shared, f *tuneFlags) error {
 		}
 	}
 	if bare {
-		if err := survey(cmd.Context(), numerics, rep, tuned, f.budget, options); err != nil {
+		if err := survey(cmd.Context(), numerics, rep, tuned, f.budget, options); cmd.Context().Err() != nil {
 			return err
+		} else if err != nil { // what was tuned stands
+			slog.Warn("no rules for the formats that the preset does not have", "why", err)
 		}
 	}
 	p.done()
@@ -212,7 +215,9 @@ func survey(ctx context.Context, numerics []model.Numerics, rep *report, from, t
 			return err
 		}
 		until := from + (to-from)*time.Duration(i+1)/time.Duration(len(numerics))
-		res, err := session.Survey(ctx, options(runner.Ref{Preset: preset}, m, n, until))
+		o := options(runner.Ref{Preset: preset}, m, n, until)
+		o.Target.Context = min(o.Target.Context, m.Spec.Context)
+		res, err := session.Survey(ctx, o)
 		rep.survey(res)
 		if err != nil {
 			return err

@@ -121,7 +121,9 @@ func (p *Plan) fromRules() error {
 		}
 		if r != nil {
 			covered++
-			p.Knobs = r.Knobs
+			if r.Knobs != (kernel.Knobs{}) { // a survey teaches none
+				p.Knobs = r.Knobs
+			}
 		}
 	}
 	hint := "run tune --host-profile for this model"

@@ -244,6 +244,9 @@ func (a *arena) blame(ctx context.Context, h *hand, cause error) error {
 	}
 	for _, id := range suspects {
 		if !time.Now().Before(a.end) {
+			if h.isDefault(id, a.defaults) {
+				continue // without it nothing can run; it will be tried again
+			}
 			a.quarantine(id, classOf(cause), fmt.Errorf("not tried alone, for want of time, after: %w", cause))
 			continue
 		}
@@ -259,6 +262,16 @@ func (a *arena) blame(ctx context.Context, h *hand, cause error) error {
 		}
 	}
 	return nil
+}
+
+// isDefault reports whether an artifact is what stands in for failed candidates.
+func (h *hand) isDefault(id string, defaults map[string]kernel.Choice) bool {
+	for _, c := range defaults {
+		if a := h.arts[id]; a.Key.Problem == c.Problem && a.Key.Config.String() == c.Config.String() {
+			return true
+		}
+	}
+	return false
 }
 
 // alone is a hand with one artifact in its place and defaults elsewhere.

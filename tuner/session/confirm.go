@@ -118,7 +118,7 @@ func (t *tune) changed() bool { return len(t.best)+len(t.layouts) > 0 || t.knobs
 func (t *tune) finalists() []kernel.Choice {
 	var out []kernel.Choice
 	for id, s := range t.best {
-		if id.m == 1 || id.m == 512 || s.Gain > smallGain {
+		if id.m == 1 || id.m == 512 || s.clear() {
 			out = append(out, s.Choice)
 		}
 	}
@@ -159,10 +159,13 @@ func (t *tune) why(g *judged) string {
 		return g.Why
 	}
 	if r, d := len(g.judge.Rejections()), len(g.judge.Disturbed()); r+d > 0 {
-		return fmt.Sprintf("%d samples refused and %d pairs disturbed: too few are left", r, d)
+		return fmt.Sprintf("%d samples refused and %d pairs disturbed: %s", r, d, tooFew)
 	}
 	return measure.WhyBudget
 }
+
+// tooFew ends the reason of a confirmation that was disturbed too often.
+const tooFew = "too few are left"
 
 func median(xs []float64) *float64 {
 	if len(xs) == 0 {

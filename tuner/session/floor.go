@@ -126,7 +126,7 @@ func (t *tune) prefillPair() (aa, bool) {
 			return pair(min(n, bench.PP512.Prompt/2), turns), true
 		}
 	}
-	return pair(step, 1), step <= tokens(floorMost, 1)
+	return aa{}, false
 }
 
 // phaseFloor runs pairs until the share of the time is spent, at least floorMin. A pair that something

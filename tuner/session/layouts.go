@@ -29,7 +29,7 @@ const (
 	layoutCandidates = 24        // configurations tried in another layout
 	layoutPairs      = 6
 	layoutGain       = 0.01 // what the phases must gain together, in ln
-	layoutHopeless   = 0.04 // a loss in the first pair after which a layout is given up
+	layoutHopeless   = 0.04 // a mean loss of the pairs so far at which a layout is given up
 )
 
 // layoutStages are the phases that a layout is judged by. A short prompt serves: from 129 rows on the
@@ -167,7 +167,7 @@ func (t *tune) searchLayout(ctx context.Context, trials []*layoutTrial, s stage,
 		}
 		name := x.class.String() + " " + x.to.String()
 		q := quest{name: name, class: x.part(0), def: def, limit: layoutCandidates, seed: t.seed(name, s.m)}
-		q.done = func(best *search.Result) {
+		q.done = func(best *search.Result, _ bool) {
 			if best != nil {
 				def.Config = best.Config
 				x.other[s.m] = def
@@ -199,10 +199,10 @@ func (t *tune) layoutPair(ctx context.Context, trials []*layoutTrial, pair int) 
 		t.add("layout", key, got)
 	}
 	for _, x := range trials {
-		joint := 0.0
+		joint := 0.0 // of the pairs so far, the mean
 		for m, g := range got[x.class.String()] {
 			x.gains[m] = append(x.gains[m], g)
-			joint += g
+			joint += stat.Mean(x.gains[m])
 		}
 		if joint < -layoutHopeless {
 			x.out = "slower in its first pairs"

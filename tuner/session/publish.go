@@ -69,7 +69,7 @@ func (t *tune) publish(ctx context.Context, c confirmation) error {
 // was kept for a reason.
 func (t *tune) unheard(c confirmation) bool {
 	for _, g := range c.phases() {
-		if _, aside := t.aside[g.phase]; t.asked[g.phase] && !aside && g.Why != measure.WhyBudget {
+		if _, aside := t.aside[g.phase]; t.asked[g.phase] && !aside && g.Why != measure.WhyBudget && !strings.HasSuffix(g.Why, tooFew) {
 			return false
 		}
 	}
@@ -192,6 +192,20 @@ func (t *tune) keep(ctx context.Context, c kernel.Choice) (string, error) {
 	return kernel.KeyDigest(req), nil
 }
 
+// taught are the knobs of a rule: where a phase has no winner, what another model taught stays.
+func taught(k, old kernel.Knobs, c confirmation) kernel.Knobs {
+	if old == (kernel.Knobs{}) {
+		return k
+	}
+	if !c.won(1) {
+		k.ThreadsDecode = old.ThreadsDecode
+	}
+	if !c.won(512) {
+		k.ThreadsPrefill, k.PanelMinM, k.PrefillChunk = old.ThreadsPrefill, old.PanelMinM, old.PrefillChunk
+	}
+	return k
+}
+
 // rules are the host rules that the arm teaches: for each format, the configurations of its largest
 // class, which say most. Where this tune has no winner, what another model taught stays.
 func (t *tune) rules(ctx context.Context, arm kernel.Arm, conf confirmation) ([]cache.Rule, error) {
@@ -216,6 +230,9 @@ func (t *tune) rules(ctx context.Context, arm kernel.Arm, conf confirmation) ([]
 		r := cache.Rule{Key: t.Target.RuleKey(f), Layout: l, Knobs: arm.Knobs}
 		old, look := t.Store.Rule(r.Key)
 		keep := look.Status == cache.Exact && old.Layout == l
+		if keep {
+			r.Knobs = taught(arm.Knobs, old.Knobs, conf)
+		}
 		for _, m := range kernel.MPoints {
 			if i := slices.IndexFunc(old.Choices, func(rc cache.RuleChoice) bool { return rc.M == m }); keep && i >= 0 && !conf.won(m) {
 				r.Choices = append(r.Choices, old.Choices[i])

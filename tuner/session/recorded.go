@@ -19,6 +19,7 @@ type recorded struct {
 	name string
 	def  kernel.Choice
 	n    int             // blocks asked for
+	got  int             // blocks that were answered
 	live bool            // past the end of the journal
 	told map[string]bool // failures that were reported
 }
@@ -42,6 +43,7 @@ func (r *recorded) Measure(arms []kernel.Config, order []int) (search.Block, err
 	}
 	var rec blockRecord
 	if !r.live && r.t.done("block", key, &rec) && slices.Equal(rec.Arms, names) && slices.Equal(rec.Order, order) {
+		r.got++
 		return r.report(arms, rec.block()), nil
 	}
 	r.live = true
@@ -49,6 +51,7 @@ func (r *recorded) Measure(arms []kernel.Config, order []int) (search.Block, err
 	if err != nil {
 		return b, err
 	}
+	r.got++
 	rec = blockRecord{Arms: names, Order: order, Costs: map[int]float64{}, Failures: b.Failures, Disturbed: b.Disturbed}
 	for i, c := range b.Costs {
 		if c > 0 && !math.IsInf(c, 0) {

@@ -92,9 +92,10 @@ func (t *tune) noResult(key cache.DecisionKey, c confirmation) bool {
 	return !slices.ContainsFunc(claims, func(phase string) bool { return t.says(c.of(phase)) })
 }
 
-// says reports whether the confirmation came to a result in a phase.
+// says reports whether the confirmation came to a result in a phase. Arms that are equal there, and ran
+// only beside planted ones, say nothing.
 func (t *tune) says(g *judged) bool {
-	return g.Decision == measure.Winner || g.Verdict.Pairs >= stat.MinPairs && t.floorOf(g.phase).Level != measure.Refused
+	return g.Decision == measure.Winner || g.Why != measure.WhyInert && g.Verdict.Pairs >= stat.MinPairs && t.floorOf(g.phase).Level != measure.Refused
 }
 
 // recall composes the stored arm from the backends of today: what differs from the default, each

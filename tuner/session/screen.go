@@ -39,7 +39,7 @@ var stages = []stage{
 type screened struct {
 	Choice kernel.Choice `json:"choice"`
 	Gain   float64       `json:"gain"`
-	Blocks int           `json:"blocks"`
+	Blocks int           `json:"blocks"` // of new data
 }
 
 // candidates is how many configurations of a class are tried at most.
@@ -48,6 +48,12 @@ const candidates = 160
 // smallGain is what a configuration must gain in situ, in ln, to replace the default at a tuning
 // point that no confirmation covers.
 const smallGain = 0.03
+
+// freshBlocks is how many blocks of new data must speak for what no confirmation covers.
+const freshBlocks = 3
+
+// clear reports whether a gain may be relied on without a confirmation.
+func (s screened) clear() bool { return s.Gain > smallGain && s.Blocks >= freshBlocks }
 
 func (t *tune) screen(ctx context.Context) error {
 	layouts := time.Duration(shareLayouts * float64(t.left()))
@@ -157,7 +163,7 @@ type quest struct {
 	def   kernel.Choice // the control
 	limit int           // configurations to try
 	seed  uint64
-	done  func(best *search.Result) // nil if nothing beat the control
+	done  func(best *search.Result, searched bool) // nil if nothing beat the control; whether any block was measured
 }
 
 // questOf is the search of a class in its present layout.
@@ -170,7 +176,7 @@ func (t *tune) questOf(ctx context.Context, c model.Class, m int) (quest, error)
 	if q.def, err = t.lab.plan.Choice(ctx, c.Problem(t.Target.Numerics.Weights, m, l)); err != nil {
 		return q, err
 	}
-	q.done = func(best *search.Result) { t.note(c, q.def, best, pointID{c.Key(), m}) }
+	q.done = func(best *search.Result, searched bool) { t.note(c, q.def, best, pointID{c.Key(), m}, searched) }
 	return q, nil
 }
 
@@ -194,7 +200,7 @@ func (t *tune) search(ctx context.Context, a *arena, q quest) (insitu.Search, er
 		best, err := search.Pick(strat, q.def.Config, rec, search.RunOptions{
 			Batch: rec.batch(search.Batch(t.steps(a), len(layers))), Race: search.RaceOptions{Seed: q.seed}, Keep: search.FinalShare,
 			Left: func() float64 { return rec.left(time.Until(a.end).Seconds() / a.end.Sub(start).Seconds()) }})
-		q.done(best)
+		q.done(best, rec.got > 0)
 		return err
 	}
 	return insitu.Search{Class: insitu.Class{Name: q.name, Layers: layers}, Run: run}, nil
@@ -208,18 +214,26 @@ func (t *tune) seed(name string, m int) uint64 {
 }
 
 // note remembers the best of a search, if it gained at all, and its failures.
-func (t *tune) note(c model.Class, def kernel.Choice, best *search.Result, id pointID) {
+func (t *tune) note(c model.Class, def kernel.Choice, best *search.Result, id pointID, searched bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	v := Verdict{Phase: phaseOf(id.m), Weights: string(t.Target.Numerics.Weights), Problem: fmt.Sprintf("%s m%d", c, id.m),
 		Config: def.Config, Ratio: measure.Ratio{Median: 1, Lo: math.Inf(-1), Hi: math.Inf(1)},
 		Decision: string(measure.NoWinner), Why: "no candidate beat the default in situ"}
+	if !searched {
+		v.Why = measure.WhyBudget
+	} else {
+		t.searched[id] = true
+	}
 	if best != nil {
 		ch := def
 		ch.Config = best.Config
 		t.best[id] = screened{Choice: ch, Gain: best.Score, Blocks: best.Blocks}
 		v.Config, v.Ratio.Median = best.Config, math.Exp(best.Score)
 		v.Finalist, v.Why = true, fmt.Sprintf("gains in situ over %d blocks", best.Blocks)
+		if best.Blocks == 0 {
+			v.Why = "gains in situ; no time for new data"
+		}
 		if with := t.shares(c); with != "" {
 			v.Why += ", timed with the whole of its region, " + with
 		}

@@ -123,11 +123,12 @@ type tune struct {
 	// layoutGain is what the layouts gained in situ, both phases together, in ln.
 	layoutGain map[model.Key]float64
 
-	ppRate  float64 // tok/s of the default, about, to plan by
-	tgRate  float64
-	skipped bool // no time to screen
-	short   bool // the confirmation under way is the check of a stored arm
-	vetting sync.Mutex
+	ppRate   float64 // tok/s of the default, about, to plan by
+	tgRate   float64
+	skipped  bool             // no time to screen
+	searched map[pointID]bool // where at least one block was measured
+	short    bool             // the confirmation under way is the check of a stored arm
+	vetting  sync.Mutex
 }
 
 // pointID is a class at a tuning point.
@@ -140,7 +141,7 @@ type pointID struct {
 func newTune(o Options) *tune {
 	t := &tune{Options: o, deadline: o.Started.Add(o.Budget), best: map[pointID]screened{}, knobs: o.Knobs,
 		asked: map[string]bool{phaseDecode: o.Decode, phasePrefill: o.Prefill}, aside: map[string]string{},
-		layouts: map[model.Key]kernel.Layout{}, layoutGain: map[model.Key]float64{},
+		layouts: map[model.Key]kernel.Layout{}, layoutGain: map[model.Key]float64{}, searched: map[pointID]bool{},
 		now: time.Now, start: startRunner}
 	t.res.Floors = map[string]measure.Floor{}
 	t.res.Floor = t.floorOf(phaseDecode)
@@ -215,6 +216,8 @@ func (t *tune) measure(ctx context.Context) (confirmation, error) {
 			t.skipped = true
 		} else if err != nil {
 			return none, err
+		} else if len(t.searched) == 0 && !t.changed() {
+			t.skipped = true
 		}
 	} else {
 		t.skipped = true

@@ -12,11 +12,8 @@ import (
 	"github.com/tilewright/tilewright/kernel"
 )
 
-// surveyed are the tuning points of a survey: one of each phase, the others inherit.
+// surveyed are the tuning points of a survey: one of each phase.
 var surveyed = []int{1, 512}
-
-// surveyBlocks is how many blocks of new data must speak for a configuration.
-const surveyBlocks = 3
 
 // Survey screens a small model in place of all that share its formats, and writes host rules for those
 // formats that have none yet: configurations that gain clearly in situ, on new data, and the defaults
@@ -30,7 +27,7 @@ func Survey(ctx context.Context, o Options) (Result, error) {
 		return t.res, err
 	}
 	for _, c := range all {
-		if _, look := t.Store.Rule(t.Target.RuleKey(c.Format)); look.Status != cache.Exact {
+		if r, look := t.Store.Rule(t.Target.RuleKey(c.Format)); look.Status != cache.Exact || !t.complete(r) {
 			t.classes = append(t.classes, c)
 		}
 	}
@@ -39,18 +36,26 @@ func Survey(ctx context.Context, o Options) (Result, error) {
 	}
 	until, stop := t.within(ctx)
 	defer stop()
-	if err := t.look(until); errors.Is(err, errBudget) {
-		return t.res, nil
-	} else if err != nil {
-		return t.res, err
+	if err = t.look(until); errors.Is(err, errBudget) {
+		err = nil // what was seen counts
 	}
 	for i := range t.res.Verdicts {
 		t.res.Verdicts[i].Problem, t.res.Verdicts[i].Finalist = "survey "+t.res.Verdicts[i].Problem, false
 	}
+	if err != nil {
+		return t.res, err
+	}
 	return t.res, t.teach(ctx)
 }
 
-// look screens the classes at the surveyed points, in equal shares of the time.
+// complete reports whether a rule says something at each surveyed point.
+func (t *tune) complete(r cache.Rule) bool {
+	return !slices.ContainsFunc(surveyed, func(m int) bool {
+		return t.asked[phaseOf(m)] && !slices.ContainsFunc(r.Choices, func(c cache.RuleChoice) bool { return c.M == m })
+	})
+}
+
+// look screens the classes at the surveyed points that were asked for, in equal shares of the time.
 func (t *tune) look(ctx context.Context) error {
 	t.Progress("survey", t.Target.Model.Spec.Name)
 	r, err := t.lab.runner(ctx)
@@ -60,12 +65,10 @@ func (t *tune) look(ctx context.Context) error {
 	if err != nil {
 		return overtaken(ctx, err)
 	}
-	for i, m := range surveyed {
+	points := slices.DeleteFunc(slices.Clone(surveyed), func(m int) bool { return !t.asked[phaseOf(m)] })
+	for i, m := range points {
 		k := slices.IndexFunc(stages, func(s stage) bool { return s.m == m })
-		if on := t.asked[phaseOf(m)]; !on {
-			continue
-		}
-		end := time.Now().Add((t.left() - reserve) / time.Duration(len(surveyed)-i))
+		end := time.Now().Add((t.left() - reserve) / time.Duration(len(points)-i))
 		if err := t.screenStage(ctx, stages[k], end); err != nil {
 			return overtaken(ctx, err)
 		}
@@ -73,7 +76,7 @@ func (t *tune) look(ctx context.Context) error {
 	return nil
 }
 
-// teach writes a rule for each format.
+// teach writes a rule for each format that was searched.
 func (t *tune) teach(ctx context.Context) error {
 	done := map[kernel.Format]bool{}
 	for _, c := range t.classes {
@@ -85,6 +88,9 @@ func (t *tune) teach(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
+		if len(r.Choices) == 0 {
+			continue
+		}
 		if err := t.Store.PutRule(r); err != nil {
 			return err
 		}
@@ -94,31 +100,35 @@ func (t *tune) teach(ctx context.Context) error {
 }
 
 // lesson is the rule for a format: at each point what its largest class says, the configuration that
-// gained or the default.
+// gained or the default; what an older rule says where this survey did not come to search.
 func (t *tune) lesson(ctx context.Context, f kernel.Format) (cache.Rule, error) {
 	l, err := t.Suite.Layout(ctx, f)
 	if err != nil {
 		return cache.Rule{}, err
 	}
-	r := cache.Rule{Key: t.Target.RuleKey(f), Layout: l, Knobs: t.Knobs}
+	r := cache.Rule{Key: t.Target.RuleKey(f), Layout: l} // it teaches no knobs
+	old, look := t.Store.Rule(r.Key)
+	if look.Status == cache.Exact && old.Layout == l {
+		r = old
+	}
 	for _, m := range surveyed {
 		best, size := cache.RuleChoice{}, 0
 		for _, c := range t.classes {
 			n := c.N * c.K * c.Count
-			if c.Format != f || !covers(c, m) || n <= size {
+			if c.Format != f || !t.searched[pointID{c.Key(), m}] || n <= size {
 				continue
 			}
 			ch, err := t.lab.plan.Choice(ctx, c.Problem(t.Target.Numerics.Weights, m, l))
 			if err != nil {
 				return r, fmt.Errorf("rule for %s: %w", f, err)
 			}
-			if s, ok := t.best[pointID{c.Key(), m}]; ok && s.Gain > smallGain && s.Blocks >= surveyBlocks {
+			if s, ok := t.best[pointID{c.Key(), m}]; ok && s.clear() {
 				ch = s.Choice
 			}
 			best, size = cache.RuleChoice{M: m, Backend: ch.Backend, Config: ch.Config}, n
 		}
 		if size > 0 {
-			r.Choices = append(r.Choices, best)
+			r.Choices = append(slices.DeleteFunc(r.Choices, func(c cache.RuleChoice) bool { return c.M == m }), best)
 		}
 	}
 	return r, nil
