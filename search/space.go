@@ -165,17 +165,22 @@ func (g *grid) sample(rng *rand.Rand) point {
 			return p
 		}
 	}
-	return g.repair(p, rng.IntN(len(p)))
+	if q := g.repair(p, rng.IntN(len(p))); q != nil {
+		return q
+	}
+	return g.repair(p, -1)
 }
 
-// repair returns a member near p that keeps parameter keep: the other values change as little as the
+// repair returns a member near p that keeps parameter keep, or any if keep is -1: the other values change as little as the
 // constraints demand, later parameters first. nil if there is none.
 func (g *grid) repair(p point, keep int) point {
 	q := make(point, len(p))
 	for i := range q {
 		q[i] = open
 	}
-	q[keep] = p[keep]
+	if keep >= 0 {
+		q[keep] = p[keep]
+	}
 	nearest := func(i int) []int { return nearestFirst(p[i], len(g.space.Params[i].Values)) }
 	if g.walk(q, nearest, func(point) bool { return false }) {
 		return nil
