@@ -66,7 +66,7 @@ type Verdict struct {
 	Problem  string        `json:"problem"` // a class, or "whole"
 	Default  *float64      `json:"default"` // tok/s of the whole phase; seconds of a class
 	Winner   *float64      `json:"winner"`
-	Config   kernel.Config `json:"config,omitempty"`
+	Config   kernel.Config `json:"config"`
 	Ratio    measure.Ratio `json:"ratio"`
 	Decision string        `json:"decision"`
 	Why      string        `json:"why"`
