@@ -47,6 +47,7 @@ type Evidence struct {
 type Decision struct {
 	Key        DecisionKey       `json:"key"`
 	Arm        kernel.Arm        `json:"arm"`
+	Won        []kernel.Problem  `json:"won,omitempty"` // those whose choice or layout in the arm is not the default's
 	Evidence   []Evidence        `json:"evidence"`
 	Artifacts  []string          `json:"artifacts"` // digests of artifact keys
 	Quarantine []kernel.Choice   `json:"quarantine,omitempty"`

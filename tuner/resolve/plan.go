@@ -3,6 +3,7 @@ package resolve
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 
@@ -78,10 +79,7 @@ func New(t Target, o Options) (*Plan, error) {
 	p.Lookup = look
 	if look.Fits(d) {
 		p.Tuning, p.decision, p.arm, p.Knobs = TuningExact, d, &d.Arm, d.Arm.Knobs
-		p.Line = "tuned for this model"
-		if r := evidence(d.Evidence); r != "" {
-			p.Line += " (" + r + ")"
-		}
+		p.Line = found(d)
 		if look.Status == cache.Revalidate {
 			p.Line += "; " + look.Why + ": run tune to look again"
 		}
@@ -90,11 +88,26 @@ func New(t Target, o Options) (*Plan, error) {
 	return p, p.fromRules()
 }
 
+// found says what a decision for this model holds: winners, or a default that stood every trial.
+func found(d cache.Decision) string {
+	line := "tuned for this model"
+	if !slices.ContainsFunc(d.Evidence, func(e cache.Evidence) bool { return e.Decision == winner }) && len(d.Won) == 0 {
+		line = "tuned for this model, no winner: the default is confirmed"
+	}
+	if r := evidence(d.Evidence); r != "" {
+		line += " (" + r + ")"
+	}
+	return line
+}
+
+// winner is the Decision of evidence for a phase in which the default was beaten.
+const winner = "winner"
+
 // evidence says phase by phase what the tune came to, so that nobody takes a default for a winner.
 func evidence(es []cache.Evidence) string {
 	var s []string
 	for _, e := range es {
-		if e.Decision == "winner" {
+		if e.Decision == winner {
 			s = append(s, fmt.Sprintf("%s %.2fx the default", e.Phase, e.Ratio))
 		} else {
 			s = append(s, fmt.Sprintf("%s default kept: %s", e.Phase, e.Why))
@@ -173,7 +186,7 @@ func (p *Plan) Choice(ctx context.Context, prob kernel.Problem) (kernel.Choice, 
 func (p *Plan) choose(ctx context.Context, prob kernel.Problem) (kernel.Choice, string, error) {
 	if p.arm != nil {
 		if c, ok := p.arm.Find(prob); ok {
-			return c, "tuned for this model", nil
+			return c, p.decided(c), nil
 		}
 	}
 	if r := p.rule(prob.Format); prob.Op == kernel.OpLinear && r != nil && r.Layout == prob.Layout {
@@ -189,6 +202,25 @@ func (p *Plan) choose(ctx context.Context, prob kernel.Problem) (kernel.Choice, 
 	}
 	c, err := s.Default(ctx, prob)
 	return c, "default", err
+}
+
+// decided says what the decision means for a choice of its arm: only what differs from the default won.
+func (p *Plan) decided(c kernel.Choice) string {
+	switch {
+	case slices.Contains(p.decision.Won, c.Problem):
+		return "tuned for this model"
+	case c.Problem.Op != kernel.OpLinear:
+		return "default"
+	}
+	phase := "decode"
+	if c.Problem.M > 1 {
+		phase = "prefill"
+	}
+	i := slices.IndexFunc(p.decision.Evidence, func(e cache.Evidence) bool { return e.Phase == phase })
+	if i >= 0 && p.decision.Evidence[i].Decision != winner {
+		return "default kept: " + p.decision.Evidence[i].Why
+	}
+	return "default kept: nothing beat it for this model"
 }
 
 // Why says where the choice for a problem came from.

@@ -126,6 +126,12 @@ func (p *fakeProcess) Close()                                             {}
 // a budget from now on.
 func onFake(t *testing.T, h *fakeHost, budget time.Duration, points ...int) *tune {
 	u := testTune(t)
+	h.take(t, u, budget, points...)
+	return u
+}
+
+// take moves a tune to the machine.
+func (h *fakeHost) take(t *testing.T, u *tune, budget time.Duration, points ...int) {
 	u.now, u.start = func() time.Time { return h.now }, h.start
 	u.deadline = h.now.Add(budget)
 	u.Prefill, u.asked[phasePrefill] = true, true
@@ -139,5 +145,4 @@ func onFake(t *testing.T, h *fakeHost, budget time.Duration, points ...int) *tun
 		h.ran[fmt.Sprint(phase, false)] = artifacts(measure.Arm{Evidence: u.evidence(t.Context(), phase, nil, u.Knobs)})
 		h.ran[fmt.Sprint(phase, true)] = artifacts(measure.Arm{Evidence: u.evidence(t.Context(), phase, u.finalists(), u.knobs)})
 	}
-	return u
 }

@@ -29,7 +29,7 @@ func (t *tune) publish(ctx context.Context, c confirmation) error {
 		return t.finish()
 	}
 	arm := t.finalArm(ctx, c, old.Arm)
-	d := cache.Decision{Key: key, Arm: arm}
+	d := cache.Decision{Key: key, Arm: arm, Won: t.winners(ctx, arm)}
 	if t.noResult(d.Key, c) {
 		slog.Warn("this tune came to no result: the stored winner is kept", "decode", c.decode.Why, "prefill", c.prefill.Why)
 		return t.finish()
@@ -93,6 +93,9 @@ func (t *tune) proof(g *judged) cache.Evidence {
 	if g.phase == phaseDecode {
 		e.Depth = tgDepth
 	}
+	if _, aside := t.aside[g.phase]; !t.asked[g.phase] && !aside {
+		e.Why = "it was not asked for"
+	}
 	return e
 }
 
@@ -144,6 +147,22 @@ func (t *tune) finalArm(ctx context.Context, c confirmation, old kernel.Arm) ker
 		return strings.Compare(a.Problem.String(), b.Problem.String())
 	})
 	return arm
+}
+
+// winners are the problems of an arm that are not served as the default arm serves their class.
+func (t *tune) winners(ctx context.Context, arm kernel.Arm) []kernel.Problem {
+	var out []kernel.Problem
+	for _, ch := range arm.Choices {
+		stays := slices.ContainsFunc(t.classes, func(c model.Class) bool {
+			l, err := t.lab.plan.Layout(ctx, c)
+			return err == nil && holds(c, ch.Problem) && l == ch.Problem.Layout
+		})
+		def, err := t.lab.plan.Choice(ctx, ch.Problem)
+		if ch.Problem.Op == kernel.OpLinear && (!stays || err != nil || def.Backend != ch.Backend || def.Config.String() != ch.Config.String()) {
+			out = append(out, ch.Problem)
+		}
+	}
+	return out
 }
 
 // at is the phase of a tuning point.
