@@ -40,8 +40,8 @@ func (w *Watch) End(m Mark) Block {
 	blk := Block{Duration: b.mono - a.mono}
 	capacity := time.Duration(len(w.cpus)) * blk.Duration
 	// Time is counted in ticks, of the cores and of the own processes alike: below a few of them a
-	// difference means nothing, however short the block.
-	slack := time.Duration(2*len(w.cpus)+2) * tick
+	// difference means nothing, however short the block. Steal is one count a core.
+	slack, stolenSlack := time.Duration(2*len(w.cpus)+2)*tick, time.Duration(len(w.cpus))*tick
 
 	foreign, own := between(a, b, w.s.Self)
 	var busy, stolen time.Duration
@@ -54,7 +54,7 @@ func (w *Watch) End(m Mark) Block {
 	if blk.Foreign > w.lim.Aggregate && others > slack {
 		blk.Reasons = append(blk.Reasons, fmt.Sprintf("other processes used %.1f%% of the target cores", 100*blk.Foreign))
 	}
-	if blk.Steal > w.lim.Steal && stolen > slack {
+	if blk.Steal > w.lim.Steal && stolen > stolenSlack {
 		blk.Reasons = append(blk.Reasons, fmt.Sprintf("the hypervisor took %.1f%%", 100*blk.Steal))
 	}
 	blk.Reasons = append(blk.Reasons, conditions(a, b, w.lim)...)

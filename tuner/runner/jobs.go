@@ -6,6 +6,7 @@ import (
 	"github.com/tilewright/tilewright/engine/bench"
 	"github.com/tilewright/tilewright/engine/model"
 	"github.com/tilewright/tilewright/kernel"
+	"github.com/tilewright/tilewright/tuner/preflight"
 )
 
 // Ops of the conversation.
@@ -73,6 +74,8 @@ type Step struct {
 type StepTimes struct {
 	Layers [][]float64 `json:"layers"` // of the plan's region, by plan, by layer
 	Pass   float64     `json:"pass"`   // of the whole pass
+	// Wait is how far the workers were kept from their CPUs in the timed passes.
+	Wait preflight.Wait `json:"wait"`
 	// Refused are the artifacts, by id, that the engine would not run, and why. Nothing ran then.
 	Refused map[string]string `json:"refused,omitempty"`
 }

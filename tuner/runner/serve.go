@@ -13,6 +13,7 @@ import (
 	"github.com/tilewright/tilewright/engine/bench"
 	"github.com/tilewright/tilewright/engine/model"
 	"github.com/tilewright/tilewright/kernel"
+	"github.com/tilewright/tilewright/tuner/preflight"
 	"github.com/tilewright/tilewright/tuner/wire"
 )
 
@@ -25,6 +26,8 @@ type Deps struct {
 	Open func(Ref) (*model.Model, error)
 	// Probe runs an artifact alone against the oracle, between guard pages.
 	Probe func(*kernel.Artifact) error
+	// Threads looks at the threads of this process; nil for what /proc says.
+	Threads func() map[int]preflight.Thread
 }
 
 // MaybeServe serves and exits if this process was started as a runner. Call it early in main.
@@ -48,6 +51,10 @@ func serve(ctx context.Context, conn io.ReadWriter, d Deps) error {
 	id, err := whoAmI()
 	if err != nil {
 		return err
+	}
+	if d.Threads == nil {
+		root := os.DirFS("/")
+		d.Threads = func() map[int]preflight.Thread { return preflight.Threads(root, os.Getpid()) }
 	}
 	s := &server{conn: conn, deps: d, artifacts: map[string]*kernel.Artifact{}}
 	defer s.close()

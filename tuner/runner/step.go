@@ -3,10 +3,12 @@ package runner
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"github.com/tilewright/tilewright/engine"
 	"github.com/tilewright/tilewright/engine/bench"
 	"github.com/tilewright/tilewright/engine/model"
+	"github.com/tilewright/tilewright/tuner/preflight"
 )
 
 // times is the engine's observer: seconds by region and layer since it was cleared.
@@ -45,8 +47,11 @@ func (s *server) step(ctx context.Context, st Step) (StepTimes, error) {
 		return StepTimes{Refused: refused}, nil
 	}
 	var pass float64
+	var threads map[int]preflight.Thread
+	var begun time.Time
 	for i := range st.Warm + max(1, st.Repeat) {
 		if i == st.Warm {
+			threads, begun = s.deps.Threads(), time.Now()
 			s.seen.start()
 			pass = 0
 		}
@@ -57,7 +62,9 @@ func (s *server) step(ctx context.Context, st Step) (StepTimes, error) {
 		pass += sec
 	}
 	s.seen.stop()
+	block := time.Since(begun)
 	out, err := s.collect(st)
+	out.Wait = preflight.Waited(threads, s.deps.Threads(), block)
 	out.Pass = pass / float64(max(1, st.Repeat))
 	return out, err
 }

@@ -131,7 +131,7 @@ func (a *arena) Step(ctx context.Context, as []insitu.Assignment) ([]insitu.Timi
 	}
 	mark := a.watch.Mark()
 	got, err := a.run(ctx, h)
-	disturbed := a.watch.Disturbed(mark)
+	disturbed := a.watch.Kept(mark, got.Wait)
 	switch {
 	case ctx.Err() != nil:
 		return nil, "", ctx.Err()

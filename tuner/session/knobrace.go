@@ -63,12 +63,12 @@ func (s *knobSource) trace(value int) (string, error) {
 	}
 	var rec wire.Receipt
 	pid := s.r.Expected().PID
-	before := preflight.ThreadTimes(proc, pid)
+	before := preflight.Threads(proc, pid)
 	if _, err := s.bench(value, &rec); err != nil {
 		return "", err
 	}
 	var b strings.Builder
-	fmt.Fprintf(&b, "%d bytes, %d threads\n", rec.Bytes, preflight.Workers(before, preflight.ThreadTimes(proc, pid)))
+	fmt.Fprintf(&b, "%d bytes, %d threads\n", rec.Bytes, preflight.Workers(before, preflight.Threads(proc, pid)))
 	for _, d := range slices.Sorted(maps.Keys(rec.Calls)) {
 		fmt.Fprintf(&b, "%s %d\n", d, rec.Calls[d])
 	}

@@ -14,7 +14,7 @@ import (
 type lab struct {
 	load    runner.Load
 	plan    *planner
-	watch   Watch
+	watch   *tallied
 	r       *runner.Runner
 	probe   *runner.Runner
 	loaded  runner.Loaded
@@ -42,7 +42,7 @@ const (
 	classReceipt = "receipt" // it was to run and did not
 )
 
-func newLab(p *planner, w Watch, load runner.Load) *lab {
+func newLab(p *planner, w *tallied, load runner.Load) *lab {
 	return &lab{load: load, plan: p, watch: w, proved: map[string]bool{}, bad: map[string]fault{}, laid: map[slot]kernel.Layout{}}
 }
 

@@ -43,7 +43,7 @@ func testTune(t *testing.T) *tune {
 	if u.classes, err = m.Classes(n); err != nil {
 		t.Fatal(err)
 	}
-	u.lab = newLab(newPlanner(suite, n.Weights), u.Watch, runner.Load{})
+	u.lab = newLab(newPlanner(suite, n.Weights), u.lab.watch, runner.Load{})
 	t.Cleanup(u.lab.close)
 	return u
 }

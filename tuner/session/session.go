@@ -146,7 +146,7 @@ func newTune(o Options) *tune {
 	t.res.Floors = map[string]measure.Floor{}
 	t.res.Floor = t.floorOf(phaseDecode)
 	tell := o.Progress
-	count := &tallied{Watch: o.Watch, res: &t.res}
+	count := &tallied{Watch: o.Watch, busy: o.AllowBusy, res: &t.res}
 	t.Watch = count
 	t.Progress = func(stage, detail string) {
 		count.stage = stage
@@ -154,7 +154,7 @@ func newTune(o Options) *tune {
 			tell(stage, detail)
 		}
 	}
-	t.lab = newLab(newPlanner(o.Suite, o.Target.Numerics.Weights), t.Watch,
+	t.lab = newLab(newPlanner(o.Suite, o.Target.Numerics.Weights), count,
 		runner.Load{Model: o.Ref, Numerics: o.Target.Numerics, Context: o.Target.Context, Knobs: o.Knobs,
 			CPUs: o.CPUs, Host: o.Target.Host.Features})
 	return t

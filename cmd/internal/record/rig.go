@@ -126,7 +126,11 @@ func (r *rig) Step(ctx context.Context, as []insitu.Assignment) ([]insitu.Timing
 	if err != nil {
 		return nil, "", err
 	}
-	return []insitu.Timing{{Class: as[0].Class, Seconds: got.Layers[0]}}, strings.Join(r.watch.End(mark).Reasons, "; "), nil
+	why := strings.Join(r.watch.End(mark).Reasons, "; ")
+	if why == "" {
+		why = got.Wait.Why()
+	}
+	return []insitu.Timing{{Class: as[0].Class, Seconds: got.Layers[0]}}, why, nil
 }
 
 func (r *rig) artifact(ctx context.Context, c kernel.Config) (*kernel.Artifact, error) {
