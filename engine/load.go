@@ -138,7 +138,7 @@ func (e *Engine) fillJob(ctx context.Context, layer int, segs []*weights.Tensor)
 		if err != nil {
 			return j, err
 		}
-		pack, err := e.packKernel(ctx, t)
+		pack, err := e.packKernels(ctx, t, src)
 		if err != nil {
 			return j, err
 		}
@@ -149,27 +149,40 @@ func (e *Engine) fillJob(ctx context.Context, layer int, segs []*weights.Tensor)
 	return j, nil
 }
 
-// packKernel returns the kernel that packs codes of t, nil for floats.
-func (e *Engine) packKernel(ctx context.Context, t *weights.Tensor) (kernel.Func, error) {
+// packKernels returns the kernels that pack t from the blocks of its parts, where they keep their grid,
+// and the one that packs codes if it is needed: for rows that are made, for blocks that no backend
+// reads, for a panel of two types of blocks.
+func (e *Engine) packKernels(ctx context.Context, t *weights.Tensor, src parts) (weights.Kernels, error) {
+	out := weights.Kernels{}
 	if t.Format.IsFloat() {
-		return nil, nil
+		return out, nil
 	}
-	k, err := e.lib.Kernel(ctx, kernel.Problem{Op: kernel.OpPack, Format: t.Format, Layout: t.Layout})
-	if err != nil {
-		return nil, err
+	get := func(b kernel.Block) error {
+		k, err := e.lib.Kernel(ctx, kernel.Problem{Op: kernel.OpPack, Format: t.Format, Layout: t.Layout, Source: b})
+		if err == nil {
+			out[b] = k.Main
+		}
+		return err
 	}
-	return k.Main, nil
+	for i := range t.Parts {
+		b, _ := src.Blocks(i, 0)
+		if err := get(b); err != nil && !errors.Is(err, kernel.ErrUnsupported) {
+			return nil, err
+		}
+		if first, _ := src.Blocks(0, 0); b != first || out[b] == nil {
+			if err := get(kernel.BlockNone); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return out, nil
 }
 
 func (e *Engine) runFill(ctx context.Context, jobs []fillJob, rows int) error {
 	n := e.opt.Knobs.ThreadsDecode
 	errs := make([]error, n)
 	err := e.pool.Run(n, func(w int) {
-		p, err := weights.NewPacker(rows)
-		if err != nil {
-			errs[w] = err
-			return
-		}
+		p := weights.NewPacker(rows)
 		defer p.Close()
 		for _, j := range jobs {
 			if errs[w] == nil {
@@ -198,6 +211,14 @@ type parts struct {
 }
 
 func (p parts) Row(part, n int, dst model.Row) error { return p.mats[part].Row(n, p.format, dst) }
+
+func (p parts) Blocks(part, n int) (kernel.Block, []byte) {
+	m := p.mats[part]
+	if m.Native() != p.format {
+		return kernel.BlockNone, nil
+	}
+	return m.Blocks(n)
+}
 
 func (e *Engine) partsOf(t *weights.Tensor, layer int) (parts, error) {
 	p := parts{format: t.Format}

@@ -74,17 +74,16 @@ func (e *Engine) Repack(ctx context.Context, layer int, c model.Class, l kernel.
 		return err
 	}
 	t.Place(b)
-	pack, err := e.packKernel(ctx, t)
+	j, err := e.fillJob(ctx, layer, []*weights.Tensor{t})
 	if err == nil {
-		err = e.pool.Do(func() error {
-			return e.runFill(ctx, []fillJob{{segs: []*weights.Tensor{t}, fills: []func(*weights.Packer, int, int) error{
-				func(p *weights.Packer, lo, hi int) error {
-					if t.CopyRuns(old, lo, hi) {
-						return nil
-					}
-					return p.Pack(t, lo, hi, &weights.Repacked{T: old}, pack)
-				}}}}, e.opt.Knobs.RepackRows)
-		})
+		again := j.fills[0]
+		j.fills[0] = func(p *weights.Packer, lo, hi int) error {
+			if t.CopyRuns(old, lo, hi) {
+				return nil
+			}
+			return again(p, lo, hi)
+		}
+		err = e.pool.Do(func() error { return e.runFill(ctx, []fillJob{j}, e.opt.Knobs.RepackRows) })
 	}
 	if err != nil {
 		b.Free()

@@ -89,12 +89,17 @@ type ScaleArgs struct {
 	N         int64
 }
 
-// PackArgs is the block of OpPack: code rows of one panel, NR rows of unsigned 8-bit codes
-// SrcStride bytes apart, K of them (a multiple of 16), to the panel's codes at Dst.
+// PackArgs is the block of OpPack: NR rows of K weights to one panel's codes at Dst. Without a Source
+// a row is K unsigned 8-bit codes (K a multiple of 16), rows lie SrcStride bytes apart from Src, and
+// Rows and Scales are nil. With one a row is K/Weights blocks, row c of the panel at Src + Rows[c],
+// in any order; the scales of the blocks go to the panel's scales at Scales as well. Nothing outside
+// of the rows is read. A caller with fewer rows gives one twice, and pads the panel itself.
 type PackArgs struct {
 	Src, Dst  unsafe.Pointer
 	K         int64
 	SrcStride int64
+	Rows      unsafe.Pointer // int64 [NR]: bytes
+	Scales    unsafe.Pointer
 }
 
 // ProbeArgs is the block of OpStream (reads Bytes bytes at Buf; a multiple of Exec.Unit) and OpPeak

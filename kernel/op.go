@@ -11,7 +11,7 @@ const (
 	OpRope   Op = "rope"   // per head: bias, norm, rotate, scale, convert, strided store
 	OpAttn   Op = "attn"   // flash-style attention of Rows query rows over blocks of 16 positions
 	OpScale  Op = "scale"  // out[i] = x[i] * f
-	OpPack   Op = "pack"   // 8-bit code rows -> one panel of a Layout
+	OpPack   Op = "pack"   // rows of 8-bit codes, or of blocks (Source) with their scales -> one panel of a Layout
 	OpStream Op = "stream" // read-ceiling probe
 	OpPeak   Op = "peak"   // arithmetic-peak probe
 )
@@ -127,6 +127,8 @@ type Problem struct {
 	Format Format `json:"format,omitzero" key:"hard"`
 	Layout Layout `json:"layout,omitzero" key:"hard"`
 
+	Source Block `json:"source,omitempty" key:"hard"` // OpPack: blocks that Format holds exactly; empty: 8-bit codes
+
 	Act  Act      `json:"act,omitzero" key:"hard"`   // OpQuant: what to write; OpLinear: Group only (MR is a config's)
 	Pre  Pre      `json:"pre,omitempty" key:"hard"`  // OpQuant
 	Gate Gate     `json:"gate,omitempty" key:"hard"` // OpQuant with PreGLU
@@ -147,6 +149,9 @@ func (p Problem) String() string {
 	case OpAttn:
 		return fmt.Sprintf("attn/r%d/d%d/%s", p.M, p.Dim, p.Elem)
 	case OpPack:
+		if p.Source != BlockNone {
+			return fmt.Sprintf("pack/%s/%s/%s", p.Source, p.Format, p.Layout)
+		}
 		return fmt.Sprintf("pack/%s/%s", p.Format, p.Layout)
 	case OpPeak:
 		return fmt.Sprintf("peak/%s", p.Arith)

@@ -69,6 +69,7 @@ func TestProblemNamesDiffer(t *testing.T) {
 		{Op: kernel.OpRope, Dim: 64, Rot: 64, Elem: kernel.ElemF16, Norm: true},
 		{Op: kernel.OpAttn, M: 3, Dim: 64, Elem: kernel.ElemF16},
 		{Op: kernel.OpPack, Format: kernel.FormatQ4_0, Layout: l},
+		{Op: kernel.OpPack, Format: kernel.FormatQ4_0, Layout: l, Source: kernel.BlockQ4_0},
 		{Op: kernel.OpPeak, Arith: kernel.A8}, {Op: kernel.OpScale}, {Op: kernel.OpStream},
 	} {
 		if s := p.String(); s == "" || seen[s] {

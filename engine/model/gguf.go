@@ -200,6 +200,8 @@ func (m *matrix) Native() kernel.Format { return m.native }
 
 func (m *matrix) row(n int) []byte { return m.t.Row(m.first + halves(n, m.pair, m.rot)) }
 
+func (m *matrix) Blocks(n int) (kernel.Block, []byte) { return quant.BlockOf(m.t.Type), m.row(n) }
+
 func (m *matrix) Floats(n int, dst []float32) error {
 	return m.wrap(quant.Dequant(m.t.Type, m.row(n), dst))
 }

@@ -68,6 +68,9 @@ type Matrix interface {
 	Source() (name, typ string)
 	// Native is the format that holds the stored weights exactly.
 	Native() kernel.Format
+	// Blocks is row n as it is stored, in blocks of the type; BlockNone if they are plain floats. The
+	// type's Format is Native. Scales are not checked as Row does.
+	Blocks(n int) (kernel.Block, []byte)
 	// Row writes row n in format f: codes (K) with their scales, or floats (K). Codes of
 	// another format than Native are made by quantising the stored values.
 	Row(n int, f kernel.Format, dst Row) error

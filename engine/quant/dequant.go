@@ -1,12 +1,16 @@
 package quant
 
 import (
+	"encoding/binary"
 	"fmt"
 	"math"
 
 	"github.com/tilewright/tilewright/engine/gguf"
 	"github.com/tilewright/tilewright/kernel"
+	"github.com/tilewright/tilewright/kernel/ref"
 )
+
+var le = binary.LittleEndian
 
 // Dequant gives the exact float32 values of whole blocks: bit for bit those of ggml. Floats are
 // converted, NaN and infinities included.
@@ -14,20 +18,24 @@ func Dequant(t gguf.Type, src []byte, dst []float32) error {
 	if t.IsFloat() {
 		return floats(t, src, dst)
 	}
-	c, n, err := blocks(t, src)
-	if err != nil {
-		return err
+	block := BlockOf(t)
+	if block == kernel.BlockNone {
+		return fmt.Errorf("quant: type %s cannot be executed", t)
 	}
-	weights := t.Block()
-	if len(dst) != n*weights {
-		return fmt.Errorf("quant: %d blocks of %s hold %d weights, not %d", n, t, n*weights, len(dst))
+	if len(src)%t.BlockBytes() != 0 || len(dst) != len(src)/t.BlockBytes()*t.Block() {
+		return fmt.Errorf("quant: %d bytes in blocks of %d (%s) do not hold %d weights", len(src), t.BlockBytes(), t, len(dst))
 	}
-	d := newDecoder(t, c)
-	for i := range n {
-		d.block(src, i)
-		for g := range d.groups {
-			expand(c.format, d.q[g*c.format.Group:], d.s[g], d.m[g], dst[i*weights+g*c.format.Group:])
+	d := newDecoder(block)
+	for len(dst) > 0 {
+		n := min(len(dst), stretch)
+		if err := d.decode(src[:t.RowBytes(n)], n); err != nil {
+			return err
 		}
+		for g := range n / d.format.Group {
+			at := g * d.format.Group
+			expand(d.format, d.q[at:], d.s[g], d.m[g], dst[at:])
+		}
+		src, dst = src[t.RowBytes(n):], dst[n:]
 	}
 	return nil
 }
@@ -44,41 +52,46 @@ func expand(f kernel.Format, q []uint8, s, m float32, dst []float32) {
 	}
 }
 
-// maxGroups is the most groups that a block has.
-const maxGroups = 16
+// stretch is how many weights are decoded at a time: whole blocks of every type.
+const stretch = 256
 
-// decoder decodes one block at a time to codes and the exact scales of the type.
+// decoder decodes whole blocks, stretch weights at most, to codes and the exact scales of the type.
 type decoder struct {
-	codec
-	bytes, groups int
-	q             [256]uint8
-	set           kernel.ScaleSet
-	s, m          [maxGroups]float32
+	block  kernel.Block
+	format kernel.Format
+	q      [stretch]uint8
+	set    kernel.ScaleSet
+	s, m   [stretch / 16]float32 // by group
 }
 
-func newDecoder(t gguf.Type, c codec) *decoder {
-	return &decoder{codec: c, bytes: t.BlockBytes(), groups: t.Block() / c.format.Group, set: c.format.NewScaleSet(t.Block())}
+func newDecoder(b kernel.Block) *decoder {
+	return &decoder{block: b, format: b.Format(), set: b.Format().NewScaleSet(stretch)}
 }
 
-func (d *decoder) block(src []byte, i int) {
-	b := src[i*d.bytes:][:d.bytes]
-	if d.super == nil {
-		d.half(b, d.q[:], d.set.Scales, d.set.Offsets)
-		d.s[0] = F16(d.set.Scales[0])
-		if d.format.Offset {
-			d.m[0] = F16(d.set.Offsets[0])
-		}
-		return
+// decode decodes n weights.
+func (d *decoder) decode(src []byte, n int) error {
+	set := d.set.Slice(d.format, 0, n)
+	if err := ref.Decode(d.block, src, d.q[:n], set); err != nil {
+		return err
 	}
-	d.super(b, d.q[:], d.set)
-	s := F16(d.set.Scales[0])
-	for g, sub := range d.set.Subs {
+	if d.format.Super == kernel.SuperNone {
+		for g, h := range set.Scales {
+			d.s[g] = F16(h)
+			if d.format.Offset {
+				d.m[g] = F16(set.Offsets[g])
+			}
+		}
+		return nil
+	}
+	s := F16(set.Scales[0])
+	for g, sub := range set.Subs {
 		if d.format.Super == kernel.SuperQ6K {
 			d.s[g] = s * float32(int8(sub))
 			continue
 		}
-		d.s[g], d.m[g] = s*float32(sub), F16(d.set.Offsets[0])*float32(d.set.SubOffsets[g])
+		d.s[g], d.m[g] = s*float32(sub), F16(set.Offsets[0])*float32(set.SubOffsets[g])
 	}
+	return nil
 }
 
 func floats(t gguf.Type, src []byte, dst []float32) error {

@@ -1,7 +1,9 @@
 package weights
 
 import (
+	"encoding/binary"
 	"fmt"
+	"unsafe"
 
 	"github.com/tilewright/tilewright/engine/mem"
 	"github.com/tilewright/tilewright/engine/model"
@@ -13,15 +15,22 @@ import (
 type Source interface {
 	// Row writes row n of part i.
 	Row(part, n int, dst model.Row) error
+	// Blocks is row n of part i as blocks that the tensor's format holds exactly, BlockNone if the row
+	// has to be made. Row checks the scales; this does not.
+	Blocks(part, n int) (kernel.Block, []byte)
 }
 
-// Packer fills panels. Each worker has its own; its scratch holds the codes of the source rows that
-// it unpacks at a time, in whole panels.
+// Kernels are the kernels of OpPack for a tensor's format and layout, by what they read. Rows of
+// blocks without a kernel are made as codes, by Row.
+type Kernels map[kernel.Block]kernel.Func
+
+// Packer fills panels. Each worker has its own. Blocks are packed from where they lie; other rows are
+// made in scratch first, some panels at a time.
 type Packer struct {
-	rows   int // to unpack at a time
-	args   *kernel.PackArgs
+	rows   int // to make at a time
 	block  *mem.Block
-	size   int
+	args   *kernel.PackArgs
+	at     []int64 // PackArgs.Rows
 	codes  []byte
 	scales kernel.ScaleSet // of format
 	format kernel.Format
@@ -29,124 +38,125 @@ type Packer struct {
 	floats []float32
 }
 
-// NewPacker makes a packer that unpacks about rows source rows at a time, at least one panel.
-func NewPacker(rows int) (*Packer, error) {
-	b, err := mem.New(4096, false)
-	if err != nil {
-		return nil, err
-	}
-	p := &Packer{block: b, rows: rows}
-	p.args = mem.Of[kernel.PackArgs](b)
-	return p, nil
-}
+// NewPacker makes a packer that makes about rows rows at a time, at least one panel.
+func NewPacker(rows int) *Packer { return &Packer{rows: rows} }
 
 // Close frees the scratch.
 func (p *Packer) Close() { p.block.Free() }
 
-// group is how many panels of t are unpacked at a time.
-func (p *Packer) group(t *Tensor) int { return max(1, p.rows/t.Layout.NR()) }
-
-// grow makes room for a group of panels of t. Scratch lies off the heap, where generated code may
-// read it.
-func (p *Packer) grow(t *Tensor, panels int) error {
-	nr, k := t.Layout.NR()*panels, t.K
-	if t.Format.IsFloat() {
-		if cap(p.floats) < nr*k {
-			p.floats = make([]float32, nr*k)
-		}
-		p.floats = p.floats[:nr*k]
+// grow makes room for the rows of a panel and so many codes. It lies off the heap, where generated
+// code may read it.
+func (p *Packer) grow(nr, codes int) error {
+	if p.block != nil && len(p.at) >= nr && len(p.codes) >= codes {
 		return nil
 	}
-	if p.format != t.Format || p.room < nr*k {
-		p.format, p.room, p.scales = t.Format, nr*k, t.Format.NewScaleSet(nr*k)
-	}
-	if p.size >= nr*k {
-		return nil
-	}
-	b, err := mem.New(4096+nr*k, false)
+	nr, codes = max(nr, len(p.at)), max(codes, len(p.codes))
+	b, err := mem.New(mem.Room(int(unsafe.Sizeof(*p.args)))+mem.Room(8*nr)+codes+64, false)
 	if err != nil {
 		return err
 	}
 	p.block.Free()
-	p.block, p.size = b, nr*k
-	p.args = mem.Of[kernel.PackArgs](b)
-	p.codes = b.Take(nr * k)
+	p.block, p.args = b, mem.Of[kernel.PackArgs](b)
+	p.at = unsafe.Slice((*int64)(mem.Addr(b.Take(8*nr))), nr)
+	p.codes = b.Take(codes)
 	return nil
 }
 
-// Pack fills panels lo to hi-1 of t from src; pack is the kernel of OpPack for t's format and layout
-// and may be nil for floats.
-func (p *Packer) Pack(t *Tensor, lo, hi int, src Source, pack kernel.Func) error {
-	step := min(p.group(t), max(1, hi-lo))
-	if t.Format.IsFloat() {
-		step = 1
-	}
-	if err := p.grow(t, step); err != nil {
-		return err
-	}
-	for panel := lo; panel < hi; panel += step {
-		var err error
-		if t.Format.IsFloat() {
-			err = p.packFloats(t, panel, src)
-		} else {
-			err = p.packGroup(t, panel, min(hi, panel+step), src, pack)
+// Pack fills panels lo to hi-1 of t from src.
+func (p *Packer) Pack(t *Tensor, lo, hi int, src Source, k Kernels) error {
+	for panel := lo; panel < hi; {
+		n := 1
+		done, err := p.packBlocks(t, panel, src, k)
+		if err == nil && !done {
+			n = min(p.group(t), hi-panel)
+			err = p.packMade(t, panel, panel+n, src, k[kernel.BlockNone])
 		}
 		if err != nil {
 			return fmt.Errorf("pack %s, panel %d: %w", t.Role, panel, err)
 		}
+		panel += n
 	}
 	return nil
 }
 
-// packGroup unpacks the rows of panels lo to hi-1, then packs them panel by panel.
-func (p *Packer) packGroup(t *Tensor, lo, hi int, src Source, pack kernel.Func) error {
-	nr, k := t.Layout.NR(), t.K
-	rows := min(t.N, hi*nr) - lo*nr
-	part, first := t.part(lo * nr)
-	for r := range rows {
-		n := lo*nr + r - first
-		for n >= t.Parts[part].Rows {
-			first += t.Parts[part].Rows
-			n -= t.Parts[part].Rows
-			part++
-		}
-		row := model.Row{Codes: p.codes[r*k : (r+1)*k], ScaleSet: p.scales.Slice(t.Format, r*k, (r+1)*k)}
-		if err := src.Row(part, n, row); err != nil {
-			return err
-		}
-	}
-	for i := rows * k; i < (hi-lo)*nr*k; i++ {
-		p.codes[i] = byte(t.Format.Bias)
-	}
-	for panel := lo; panel < hi; panel++ {
-		if err := p.packPanel(t, panel, (panel-lo)*nr, min(nr, t.N-panel*nr), pack); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// packPanel packs a panel from rows rows of scratch, beginning with row at.
-func (p *Packer) packPanel(t *Tensor, panel, at, rows int, pack kernel.Func) error {
-	k := t.K
-	dst, dstScales := t.panel(panel)
-	*p.args = kernel.PackArgs{Src: mem.Addr(p.codes[at*k:]), Dst: mem.Addr(dst), K: int64(k), SrcStride: int64(k)}
-	pack(ptr(p.args))
-	return ref.PackScales(dstScales, t.Layout, t.Format, k, rows, p.scales.Slice(t.Format, at*k, (at+rows)*k))
-}
-
-func (p *Packer) packFloats(t *Tensor, panel int, src Source) error {
-	nr, k := t.Layout.NR(), t.K
+// packBlocks packs a panel from the blocks of its rows, if they are all of one type with a kernel.
+func (p *Packer) packBlocks(t *Tensor, panel int, src Source, k Kernels) (done bool, err error) {
+	nr := t.Layout.NR()
 	rows := min(nr, t.N-panel*nr)
+	if err := p.grow(nr, 0); err != nil {
+		return false, err
+	}
+	var block kernel.Block
+	var first unsafe.Pointer
 	for r := range rows {
-		part, first := t.part(panel*nr + r)
-		if err := src.Row(part, panel*nr+r-first, model.Row{Floats: p.floats[r*k : (r+1)*k]}); err != nil {
+		part, start := t.part(panel*nr + r)
+		b, row := src.Blocks(part, panel*nr+r-start)
+		if r == 0 {
+			block, first = b, mem.Addr(row)
+		}
+		if b != block || b == kernel.BlockNone || k[b] == nil {
+			return false, nil
+		}
+		p.at[r] = int64(uintptr(mem.Addr(row)) - uintptr(first))
+	}
+	for r := rows; r < nr; r++ {
+		p.at[r] = 0
+	}
+	p.call(t, panel, block, first, k[block])
+	codes, scales := t.panel(panel)
+	if rows < nr {
+		if err := ref.PadPanel(codes, scales, t.Layout, t.Format, t.K, rows); err != nil {
+			return false, err
+		}
+	}
+	if !t.finite(scales) {
+		return false, p.complain(t, panel, rows, src)
+	}
+	return true, nil
+}
+
+// call runs a kernel over a panel, in calls of bounded length.
+func (p *Packer) call(t *Tensor, panel int, block kernel.Block, src unsafe.Pointer, pack kernel.Func) {
+	codes, scales := t.Panel(panel)
+	l, f, unit := t.Layout, t.Format, block.Weights()
+	step := max(1, kernel.MaxCallBytes/(l.PanelBytes(f, unit)+l.ScaleBytes(f, unit))) * unit
+	for k := 0; k < t.K; k += step {
+		*p.args = kernel.PackArgs{Src: unsafe.Add(src, k/unit*block.Bytes()), K: int64(min(step, t.K-k)),
+			Dst: unsafe.Add(codes, l.PanelBytes(f, k)), Scales: unsafe.Add(scales, l.ScaleBytes(f, k)), Rows: ptr(&p.at[0])}
+		pack(ptr(p.args))
+	}
+}
+
+// finite reports whether no 16-bit scale or offset of a panel, all f16, is infinite or NaN.
+func (t *Tensor) finite(scales []byte) bool {
+	const exp, one, carry = 0x7c007c007c007c00, 0x0400040004000400, 0x8000800080008000
+	f, l := t.Format, t.Layout
+	size, head := l.ScaleBytes(f, f.ScaleGroup()), 2*l.NR()
+	if f.Offset {
+		head *= 2
+	}
+	if f.Super == kernel.SuperNone {
+		size, head = len(scales), len(scales)
+	}
+	var bad uint64
+	for ; len(scales) > 0; scales = scales[size:] {
+		for h := scales[:head]; len(h) >= 8; h = h[8:] {
+			bad |= binary.LittleEndian.Uint64(h)&exp + one // an exponent of ones carries
+		}
+	}
+	return bad&carry == 0
+}
+
+// complain finds the row that has a scale which is not finite.
+func (p *Packer) complain(t *Tensor, panel, rows int, src Source) error {
+	row := model.Row{Codes: make([]byte, t.K), ScaleSet: t.Format.NewScaleSet(t.K)}
+	for n := panel * t.Layout.NR(); rows > 0; n, rows = n+1, rows-1 {
+		part, first := t.part(n)
+		if err := src.Row(part, n-first, row); err != nil {
 			return err
 		}
 	}
-	dst, scales := t.panel(panel)
-	m := &ref.Matrix{N: rows, K: k, Format: t.Format, Floats: p.floats[:rows*k]}
-	return ref.PackPanel(dst, scales, t.Layout, m, 0)
+	return fmt.Errorf("a scale is not finite")
 }
 
 // part finds the part that channel n belongs to, and the part's first channel.
@@ -156,43 +166,4 @@ func (t *Tensor) part(n int) (part, first int) {
 		part++
 	}
 	return part, first
-}
-
-// Repacked reads the rows of a packed tensor, so that it can be packed in another layout. It is for
-// one goroutine.
-type Repacked struct {
-	T *Tensor
-
-	m     *ref.Matrix
-	panel int // that m holds
-}
-
-// Row unpacks the panel of the row, unless it is the last one asked for.
-func (r *Repacked) Row(part, n int, dst model.Row) error {
-	t := r.T
-	for _, p := range t.Parts[:part] {
-		n += p.Rows
-	}
-	if r.m == nil {
-		m, err := ref.NewMatrix(t.Format, t.Layout.NR(), t.K)
-		if err != nil {
-			return err
-		}
-		r.m, r.panel = m, -1
-	}
-	if p := n / t.Layout.NR(); p != r.panel {
-		codes, scales := t.panel(p)
-		if err := ref.UnpackPanel(r.m, t.Layout, 0, codes, scales); err != nil {
-			return err
-		}
-		r.panel = p
-	}
-	n %= t.Layout.NR()
-	if t.Format.IsFloat() {
-		copy(dst.Floats, r.m.Floats[n*t.K:(n+1)*t.K])
-		return nil
-	}
-	copy(dst.Codes, r.m.Codes[n*t.K:(n+1)*t.K])
-	dst.ScaleSet.Copy(r.m.Slice(t.Format, n*t.K, (n+1)*t.K))
-	return nil
 }

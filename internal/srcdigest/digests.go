@@ -3,9 +3,9 @@
 package srcdigest
 
 var digests = map[string]string{
-	"kernel":          "9bbbc7555feba20ace32654a6a6c5edfb00b27d75885fd3c2024ef7586a4b058",
-	"engine":          "ed82922fe0c4624c738978c6930959611ccaeda44030ef1174131bc597f8710f",
-	"plugins/x86":     "bc8ca08fa21ee0886c4458413f25a2758392bbe037abcfcdd1d771d879dbd8eb",
+	"kernel":          "c0b455ebfec85a9897ef57e62475d91f0e4f3bbbac34e1017ab40762b21f9ced",
+	"engine":          "5f97526c2fdf4b7fac93812837de6910cb8fe8f3d1da216ebba292ee7aba07d7",
+	"plugins/x86":     "05d7e591415df0579072809824c0e7373bc5f14841d9477c691976bb39146650",
 	"plugins/avx512":  "da6897d229254f62c9b7140bfa0d7ab61691430cf2e0590c1656b4e3273ffd1b",
 	"plugins/avx2":    "f300d26d61b3ea16d829dad8208ea608efd21cc1d90d65f660a22c109d971521",
 	"plugins/generic": "5a88bd31bb3c4122cb8490482ed7c3d7a76a471bccec8bd2c3ccc65df26cfb9c",

@@ -78,6 +78,38 @@ func PackScales(dst []byte, l kernel.Layout, f kernel.Format, k, rows int, s ker
 	return nil
 }
 
+// packRowScales lays out the scales of one row as channel c of a panel.
+func packRowScales(dst []byte, l kernel.Layout, f kernel.Format, c int, s kernel.ScaleSet) {
+	for i, v := range s.Scales {
+		at := l.ScaleAt(f, c, i*f.ScaleGroup()/f.Group)
+		binary.LittleEndian.PutUint16(dst[at:], v)
+		if f.Offset {
+			binary.LittleEndian.PutUint16(dst[at+2*l.NR():], s.Offsets[i])
+		}
+	}
+	for g, v := range s.Subs {
+		at := l.SubAt(f, c, g)
+		dst[at] = v
+		if f.Offset {
+			dst[at+l.NR()] = s.SubOffsets[g]
+		}
+	}
+}
+
+// PadPanel makes padding of the channels of a panel from the first-th on: code Bias, scale and offset
+// 0. codes and scales hold PanelBytes and ScaleBytes.
+func PadPanel(codes, scales []byte, l kernel.Layout, f kernel.Format, k, first int) error {
+	if err := checkPanel(l, f, k, codes, scales); err != nil || f.IsFloat() {
+		return err
+	}
+	zero := f.NewScaleSet(k)
+	for c := first; c < l.NR(); c++ {
+		padCodes(codes, l, f, c)
+		packRowScales(scales, l, f, c, zero)
+	}
+	return nil
+}
+
 // transpose writes rows of groups values as columns: the value of row c and group g lies at byte
 // g*stride + 2*c. Four columns at a time share the cache line that they write to.
 func transpose(dst []byte, stride, groups int, rows []uint16) {

@@ -24,6 +24,9 @@ func scale(args unsafe.Pointer) {
 
 // pack is OpPack.
 func pack(p kernel.Problem) kernel.Func {
+	if p.Source != kernel.BlockNone {
+		return packBlocks(p)
+	}
 	l, f := p.Layout, p.Format
 	return func(args unsafe.Pointer) {
 		a := *(*kernel.PackArgs)(args)

@@ -31,6 +31,8 @@ func TestUnsupported(t *testing.T) {
 		"arithmetic":            {AVX512.Features, with(func(p *kernel.Problem) { p.Arith = "a4" })},
 		"activation group":      {AVX512.Features, with(func(p *kernel.Problem) { p.Act.Group = 64 })},
 		"packing floats":        {AVX512.Features, kernel.Problem{Op: kernel.OpPack, Format: kernel.FormatF16, Layout: layout}},
+		"unknown blocks":        {AVX512.Features, kernel.Problem{Op: kernel.OpPack, Format: kernel.FormatQ4_0, Layout: layout, Source: "q1_0"}},
+		"blocks of a format":    {AVX512.Features, kernel.Problem{Op: kernel.OpPack, Format: kernel.FormatQ4_0, Layout: layout, Source: kernel.BlockQ4_1}},
 		"peak of no arithmetic": {AVX512.Features, kernel.Problem{Op: kernel.OpPeak}},
 	} {
 		if _, err := b.Space(ctx, c.host, c.p); !errors.Is(err, kernel.ErrUnsupported) {

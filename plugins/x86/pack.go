@@ -17,6 +17,9 @@ func packSpace(_ ISA, p kernel.Problem) (kernel.Space, error) {
 	if err := checkFormat(p.Format); err != nil {
 		return kernel.Space{}, err
 	}
+	if _, ok := blockCodes[p.Source]; p.Source != kernel.BlockNone && (!ok || p.Source.Format() != p.Format) {
+		return kernel.Space{}, fmt.Errorf("%w: %s: blocks %q are not of this format", kernel.ErrUnsupported, p, p.Source)
+	}
 	if p.Format.IsFloat() || p.Layout.Lanes != 16 || p.Layout.Cols < 1 || p.Layout.Cols > 16 {
 		return kernel.Space{}, fmt.Errorf("%w: %s: want codes of 4, 6 or 8 bits and 16 lanes", kernel.ErrUnsupported, p)
 	}
@@ -26,6 +29,9 @@ func packSpace(_ ISA, p kernel.Problem) (kernel.Space, error) {
 // emitPack packs eight channels at a time, 16 k a step: rows c and c+4 share a register, so that a
 // 4x4 transpose of dwords within 128-bit lanes makes vectors of one dword of eight channels.
 func emitPack(isa ISA, p kernel.Problem, _ kernel.Config) (Code, error) {
+	if p.Source != kernel.BlockNone {
+		return emitPackBlocks(isa, p)
+	}
 	var args kernel.PackArgs
 	const (
 		src, dst, stride, stride3 = amd64.RSI, amd64.RDX, amd64.R10, amd64.R11
@@ -77,42 +83,46 @@ func (e *Emitter) packOctet(bits int, to amd64.Reg, run int, lo, hi [4]amd64.Mem
 		e.Op(amd64.VPUNPCKLQDQ, y(2*i), y(4+i), y(6+i))
 		e.Op(amd64.VPUNPCKHQDQ, y(2*i+1), y(4+i), y(6+i))
 	}
+	e.storeOctet(bits, amd64.M(to, 0), run, 0, 4)
+}
+
+// storeOctet stores the codes of 16 k of eight channels, four k in each of four vectors from y(c) on,
+// as runs that lie run bytes apart. It clobbers them and four vectors from y(t) on.
+func (e *Emitter) storeOctet(bits int, to amd64.Mem, run, c, t int) {
+	at := func(i int) amd64.Mem { m := to; m.Disp += int32(i * run); return m }
+	y := func(i int) amd64.Vec { return amd64.Y(c + i) }
 	if bits == 8 {
 		for i := range 4 {
-			e.Op(amd64.VMOVUPSS, amd64.M(to, i*run), y(i))
+			e.Op(amd64.VMOVUPSS, at(i), y(i))
 		}
 		return
 	}
 	if bits == 6 {
-		e.packUpper(amd64.M(to, 2*run))
+		e.storeUpper(at(2), c, t)
 	}
 	for i := range 2 { // high nibbles are the next dword
 		e.Op(amd64.VPSLLD, y(2*i+1), y(2*i+1), 4)
 		e.Op(amd64.VPOR, y(2*i), y(2*i), y(2*i+1))
-		e.Op(amd64.VMOVUPSS, amd64.M(to, i*run), y(2*i))
+		e.Op(amd64.VMOVUPSS, at(i), y(2*i))
 	}
 }
 
-// packUpper stores the upper two bits of the codes in y0 to y3, in bits 2i and 2i+1 those of yi, and
-// clears them in the codes.
-func (e *Emitter) packUpper(to amd64.Mem) {
+// storeUpper stores the upper two bits of the codes, in bits 2i and 2i+1 those of y(c+i), and clears
+// them in the codes.
+func (e *Emitter) storeUpper(to amd64.Mem, c, t int) {
 	y := amd64.Y
-	all := func(b uint32) amd64.Mem {
-		b *= 0x01010101
-		return e.words(b, b, b, b, b, b, b, b)
-	}
-	e.Op(amd64.VPSRLW, y(4), y(0), 4)
-	e.Op(amd64.VPSRLW, y(5), y(1), 2)
-	e.Op(amd64.VPSLLW, y(7), y(3), 2)
-	e.Op(amd64.VPAND, y(4), y(4), all(0x03))
-	e.Op(amd64.VPAND, y(5), y(5), all(0x0c))
-	e.Op(amd64.VPAND, y(6), y(2), all(0x30))
-	e.Op(amd64.VPAND, y(7), y(7), all(0xc0))
-	e.Op(amd64.VPOR, y(4), y(4), y(5))
-	e.Op(amd64.VPOR, y(6), y(6), y(7))
-	e.Op(amd64.VPOR, y(4), y(4), y(6))
-	e.Op(amd64.VMOVUPSS, to, y(4))
+	e.Op(amd64.VPSRLW, y(t), y(c), 4)
+	e.Op(amd64.VPSRLW, y(t+1), y(c+1), 2)
+	e.Op(amd64.VPSLLW, y(t+3), y(c+3), 2)
+	e.Op(amd64.VPAND, y(t), y(t), e.all(0x03))
+	e.Op(amd64.VPAND, y(t+1), y(t+1), e.all(0x0c))
+	e.Op(amd64.VPAND, y(t+2), y(c+2), e.all(0x30))
+	e.Op(amd64.VPAND, y(t+3), y(t+3), e.all(0xc0))
+	e.Op(amd64.VPOR, y(t), y(t), y(t+1))
+	e.Op(amd64.VPOR, y(t+2), y(t+2), y(t+3))
+	e.Op(amd64.VPOR, y(t), y(t), y(t+2))
+	e.Op(amd64.VMOVUPSS, to, y(t))
 	for i := range 4 {
-		e.Op(amd64.VPAND, y(i), y(i), all(0x0f))
+		e.Op(amd64.VPAND, y(c+i), y(c+i), e.all(0x0f))
 	}
 }

@@ -15,6 +15,11 @@ func TestPackAndProbes(t *testing.T) {
 			ps = append(ps, kernel.Problem{Op: kernel.OpPack, Format: f, Layout: kernel.Layout{Lanes: 16, Cols: cols}})
 		}
 	}
+	for _, src := range kernel.Blocks {
+		for _, cols := range []int{1, 2, 4} {
+			ps = append(ps, kernel.Problem{Op: kernel.OpPack, Format: src.Format(), Layout: kernel.Layout{Lanes: 16, Cols: cols}, Source: src})
+		}
+	}
 	ps = append(ps, kernel.Problem{Op: kernel.OpStream})
 	for _, a := range []kernel.Arith{kernel.A8, kernel.A16, kernel.F32} {
 		ps = append(ps, kernel.Problem{Op: kernel.OpPeak, Arith: a})

@@ -109,6 +109,8 @@ func (r *rig) call(code []byte, op kernel.Op, args unsafe.Pointer) {
 		block = (*kernel.RopeArgs)(args)
 	case kernel.OpAttn:
 		block = (*kernel.AttnArgs)(args)
+	case kernel.OpPack:
+		block = (*kernel.PackArgs)(args)
 	default:
 		block = (*kernel.ScaleArgs)(args)
 	}

@@ -26,7 +26,7 @@ func Golden(mem Allocator, run Runner, a *kernel.Artifact) error {
 			return b.attnCase([]int{1, 1}, 1, func(r, n int) (int, int) { return 3 + r%15, n - 2 - r%7 })
 		},
 		kernel.OpScale: func() error { return b.scaleCase(67, false) },
-		kernel.OpPack:  func() error { return b.packCase(128, 40) },
+		kernel.OpPack:  b.goldenPack,
 	}
 	f := cases[b.p.Op]
 	if f == nil {
@@ -35,6 +35,14 @@ func Golden(mem Allocator, run Runner, a *kernel.Artifact) error {
 	var errs []error
 	b.try(&errs, "golden", f)
 	return errors.Join(errs...)
+}
+
+// goldenPack packs a panel of codes or of blocks.
+func (b *bench) goldenPack() error {
+	if n := b.p.Source.Weights(); n > 0 {
+		return b.blockCase(256/n*n, 40)
+	}
+	return b.packCase(128, 40)
 }
 
 // goldenLinear fills the packed weights and activations with random codes, and compares sums of

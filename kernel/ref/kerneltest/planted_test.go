@@ -32,6 +32,9 @@ func TestPlantedFaults(t *testing.T) {
 	biased, ordered := lin, lin16
 	biased.Format.Bias = 8
 	ordered.Arith, ordered.Act.Arith = kernel.A8, kernel.A8
+	blocks := kernel.Problem{Op: kernel.OpPack, Format: kernel.FormatQ8_0, Layout: layout, Source: kernel.BlockIQ4NL}
+	nibbles := blocks
+	nibbles.Source = kernel.BlockQ5_0
 	unrotated := rope
 	unrotated.Rot = 32
 
@@ -80,6 +83,14 @@ func TestPlantedFaults(t *testing.T) {
 				d[0], d[1] = d[1], d[0]
 			}
 		}},
+		"pack: rows by number": {blocks, packFault(func(a *kernel.PackArgs) {
+			rows := unsafe.Slice((*int64)(a.Rows), layout.NR())
+			rows[0], rows[1] = rows[1], rows[0]
+		})},
+		"pack: another order of blocks": {blocks, other(nibbles)},
+		"pack: scales missing": {blocks, packFault(func(a *kernel.PackArgs) {
+			a.Scales = unsafe.Pointer(&make([]byte, layout.ScaleBytes(blocks.Format, int(a.K)))[0])
+		})},
 	} {
 		t.Run(name, func(t *testing.T) {
 			fns := build(t, c.p)
@@ -134,6 +145,7 @@ var (
 	quantFault  = changed[kernel.QuantArgs]
 	ropeFault   = changed[kernel.RopeArgs]
 	attnFault   = changed[kernel.AttnArgs]
+	packFault   = changed[kernel.PackArgs]
 )
 
 // quantAfter spoils what a kernel left.

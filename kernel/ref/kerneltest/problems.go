@@ -92,11 +92,15 @@ func AttnProblems() []kernel.Problem {
 
 // SmallProblems are the remaining ops.
 func SmallProblems(l kernel.Layout) []kernel.Problem {
-	return []kernel.Problem{
+	out := []kernel.Problem{
 		{Op: kernel.OpScale}, {Op: kernel.OpStream},
 		{Op: kernel.OpPack, Format: kernel.FormatQ4_0, Layout: l},
 		{Op: kernel.OpPack, Format: kernel.FormatQ8_0, Layout: l},
 		{Op: kernel.OpPack, Format: kernel.FormatQ6_K, Layout: l},
 		{Op: kernel.OpPeak, Arith: kernel.A8}, {Op: kernel.OpPeak, Arith: kernel.A16}, {Op: kernel.OpPeak, Arith: kernel.F32},
 	}
+	for _, t := range kernel.Blocks {
+		out = append(out, kernel.Problem{Op: kernel.OpPack, Format: t.Format(), Layout: l, Source: t})
+	}
+	return out
 }

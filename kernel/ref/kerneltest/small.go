@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/tilewright/tilewright/kernel"
+	"github.com/tilewright/tilewright/kernel/ref"
 )
 
 // Scale checks an OpScale artifact.
@@ -44,12 +45,68 @@ func (b *bench) scaleCase(n int, inPlace bool) error {
 
 func (b *bench) pack() []error {
 	var errs []error
-	for _, k := range []int{16, 32, 48, 128, 576} {
+	ks, c := []int{16, 32, 48, 128, 576}, b.packCase
+	if t := b.p.Source; t != kernel.BlockNone {
+		if t.Weights() == 0 {
+			return []error{fmt.Errorf("no block type %q", t)}
+		}
+		ks, c = []int{t.Weights(), 2 * t.Weights(), 7 * t.Weights()}, b.blockCase
+	}
+	for _, k := range ks {
 		for _, gap := range []int{0, 40} {
-			b.try(&errs, fmt.Sprintf("K = %d, rows %d bytes apart", k, k+gap), func() error { return b.packCase(k, gap) })
+			b.try(&errs, fmt.Sprintf("K = %d, rows %d bytes apart", k, gap), func() error { return c(k, gap) })
 		}
 	}
 	return errs
+}
+
+// blockCase packs rows of random blocks, gap bytes between them, in no order and one of them twice.
+func (b *bench) blockCase(k, gap int) error {
+	t, l, f := b.p.Source, b.p.Layout, b.p.Format
+	nr, size := l.NR(), k/t.Weights()*t.Bytes()
+	src := b.alloc((nr-1)*(size+gap) + size)
+	for i := range src.Mem {
+		src.Mem[i] = byte(b.r.Uint32())
+	}
+	order := b.r.Perm(nr)
+	order[nr-1] = order[0]
+	w, err := ref.NewMatrix(f, nr, k)
+	if err != nil {
+		return err
+	}
+	rows := make([]int64, nr)
+	for c, n := range order {
+		rows[c] = int64(n * (size + gap))
+		row := src.Mem[n*(size+gap):][:size]
+		if err := ref.Decode(t, row, w.Codes[c*k:(c+1)*k], w.Slice(f, c*k, (c+1)*k)); err != nil {
+			return err
+		}
+	}
+	codes, scales := make([]byte, l.PanelBytes(f, k)), make([]byte, l.ScaleBytes(f, k))
+	if err := ref.PackPanel(codes, scales, l, w, 0); err != nil {
+		return err
+	}
+	dst, dstScales := b.fill(len(codes)), b.fill(len(scales))
+	b.call(kernel.EntryMain, src.Addr, dst.Addr, uint64(k), 0, put(b, rows).Addr, dstScales.Addr)
+	switch {
+	case b.err != nil:
+		return nil
+	case !bytes.Equal(dst.Mem, codes):
+		return fmt.Errorf("the codes of the panel differ: %s", firstDiff(dst.Mem, codes))
+	case !bytes.Equal(dstScales.Mem, scales):
+		return fmt.Errorf("the scales of the panel differ: %s", firstDiff(dstScales.Mem, scales))
+	}
+	return nil
+}
+
+// firstDiff says where a differs from b, of the same length.
+func firstDiff(got, want []byte) string {
+	for i := range got {
+		if got[i] != want[i] {
+			return fmt.Sprintf("byte %d of %d is %#02x, want %#02x", i, len(got), got[i], want[i])
+		}
+	}
+	return "nowhere"
 }
 
 func (b *bench) packCase(k, gap int) error {
@@ -70,7 +127,7 @@ func (b *bench) packCase(k, gap int) error {
 		want[off] |= q << shift
 	}
 	dst := b.fill(len(want))
-	b.call(kernel.EntryMain, src.Addr, dst.Addr, uint64(k), uint64(k+gap))
+	b.call(kernel.EntryMain, src.Addr, dst.Addr, uint64(k), uint64(k+gap), 0, 0)
 	if b.err == nil && !bytes.Equal(dst.Mem, want) {
 		return fmt.Errorf("the packed panel differs")
 	}

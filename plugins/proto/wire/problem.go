@@ -42,7 +42,7 @@ func ToProblem(p kernel.Problem) *pb.Problem {
 		Layout: &pb.Layout{Lanes: i32(p.Layout.Lanes), Cols: i32(p.Layout.Cols)},
 		Act:    &pb.Act{Arith: string(p.Act.Arith), Group: i32(p.Act.Group), Mr: i32(p.Act.MR)},
 		Pre:    string(p.Pre), Gate: string(p.Gate), Dim: i32(p.Dim), Rot: i32(p.Rot), Norm: p.Norm,
-		Elem: string(p.Elem),
+		Elem: string(p.Elem), Source: string(p.Source),
 	}
 }
 
@@ -65,7 +65,7 @@ func FromProblem(p *pb.Problem) (kernel.Problem, error) {
 		Act: kernel.Act{Arith: kernel.Arith(p.GetAct().GetArith()), Group: int(p.GetAct().GetGroup()),
 			MR: int(p.GetAct().GetMr())},
 		Pre: kernel.Pre(p.GetPre()), Gate: kernel.Gate(p.GetGate()), Dim: int(p.GetDim()), Rot: int(p.GetRot()),
-		Norm: p.GetNorm(), Elem: kernel.ElemType(p.GetElem()),
+		Norm: p.GetNorm(), Elem: kernel.ElemType(p.GetElem()), Source: kernel.Block(p.GetSource()),
 	}
 	return out, nil
 }

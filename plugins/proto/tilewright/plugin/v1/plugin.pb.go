@@ -363,6 +363,7 @@ type Problem struct {
 	Rot           int32                  `protobuf:"varint,12,opt,name=rot,proto3" json:"rot,omitempty"`
 	Norm          bool                   `protobuf:"varint,13,opt,name=norm,proto3" json:"norm,omitempty"`
 	Elem          string                 `protobuf:"bytes,14,opt,name=elem,proto3" json:"elem,omitempty"`
+	Source        string                 `protobuf:"bytes,15,opt,name=source,proto3" json:"source,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -491,6 +492,13 @@ func (x *Problem) GetNorm() bool {
 func (x *Problem) GetElem() string {
 	if x != nil {
 		return x.Elem
+	}
+	return ""
+}
+
+func (x *Problem) GetSource() string {
+	if x != nil {
+		return x.Source
 	}
 	return ""
 }
@@ -1179,7 +1187,7 @@ const file_tilewright_plugin_v1_plugin_proto_rawDesc = "" +
 	"\x03Act\x12\x14\n" +
 	"\x05arith\x18\x01 \x01(\tR\x05arith\x12\x14\n" +
 	"\x05group\x18\x02 \x01(\x05R\x05group\x12\x0e\n" +
-	"\x02mr\x18\x03 \x01(\x05R\x02mr\"\xe4\x02\n" +
+	"\x02mr\x18\x03 \x01(\x05R\x02mr\"\xfc\x02\n" +
 	"\aProblem\x12\x0e\n" +
 	"\x02op\x18\x01 \x01(\tR\x02op\x12\x14\n" +
 	"\x05arith\x18\x02 \x01(\tR\x05arith\x12\f\n" +
@@ -1195,7 +1203,8 @@ const file_tilewright_plugin_v1_plugin_proto_rawDesc = "" +
 	"\x03dim\x18\v \x01(\x05R\x03dim\x12\x10\n" +
 	"\x03rot\x18\f \x01(\x05R\x03rot\x12\x12\n" +
 	"\x04norm\x18\r \x01(\bR\x04norm\x12\x12\n" +
-	"\x04elem\x18\x0e \x01(\tR\x04elem\"Z\n" +
+	"\x04elem\x18\x0e \x01(\tR\x04elem\x12\x16\n" +
+	"\x06source\x18\x0f \x01(\tR\x06source\"Z\n" +
 	"\x0eLayoutsRequest\x12\x12\n" +
 	"\x04host\x18\x01 \x03(\tR\x04host\x124\n" +
 	"\x06format\x18\x02 \x01(\v2\x1c.tilewright.plugin.v1.FormatR\x06format\"I\n" +

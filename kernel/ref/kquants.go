@@ -1,4 +1,4 @@
-package quant
+package ref
 
 import "github.com/tilewright/tilewright/kernel"
 
