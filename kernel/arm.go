@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"runtime"
 )
 
@@ -62,6 +63,8 @@ type Suite struct {
 	Host     Features
 	Backends map[string]Backend
 	Order    []string // names to try, first wins; BackendOrder if empty
+	// Skipped is told of a backend that failed where another serves in its place; nil if nobody wants to know.
+	Skipped func(backend string, err error)
 }
 
 // Names lists the suite's backends in order of preference.
@@ -79,32 +82,73 @@ func (s Suite) Names() []string {
 	return out
 }
 
-// Layout returns the default layout of a format: that of the first backend that runs it.
+// Layout returns the default layout of a format: that of the first backend that runs it. A backend
+// that fails is no reason to fail: the next one serves.
 func (s Suite) Layout(ctx context.Context, f Format) (Layout, error) {
+	var failed error
 	for _, n := range s.Names() {
 		ls, err := s.Backends[n].Layouts(ctx, s.Host, f)
+		if ctx.Err() != nil {
+			return Layout{}, ctx.Err()
+		}
 		if err == nil && len(ls) > 0 {
 			return ls[0], nil
 		}
 		if err != nil && !errors.Is(err, ErrUnsupported) {
-			return Layout{}, fmt.Errorf("backend %s: layouts of %s: %w", n, f, err)
+			failed = errors.Join(failed, s.skip(n, fmt.Errorf("layouts of %s: %w", f, err)))
 		}
 	}
+	if failed != nil {
+		return Layout{}, failed
+	}
 	return Layout{}, fmt.Errorf("%w: no backend has a layout for %s", ErrUnsupported, f)
+}
+
+// skip reports a backend that failed and returns the error with its name.
+func (s Suite) skip(backend string, err error) error {
+	if s.Skipped != nil {
+		s.Skipped(backend, err)
+	}
+	return fmt.Errorf("backend %s: %w", backend, err)
+}
+
+// Defaults yields the declared defaults for a problem of each backend that does it, in order of
+// preference, and the error in place of a backend that failed to say.
+func (s Suite) Defaults(ctx context.Context, p Problem) iter.Seq2[Choice, error] {
+	return func(yield func(Choice, error) bool) {
+		for _, n := range s.Names() {
+			sp, err := s.Backends[n].Space(ctx, s.Host, p)
+			c := Choice{Problem: p, Backend: n}
+			switch {
+			case ctx.Err() != nil:
+				yield(c, ctx.Err())
+				return
+			case errors.Is(err, ErrUnsupported):
+				continue
+			case err != nil:
+				err = s.skip(n, fmt.Errorf("space of %s: %w", p, err))
+			default:
+				c.Config = sp.Default()
+			}
+			if !yield(c, err) {
+				return
+			}
+		}
+	}
 }
 
 // Default is the default choice for a problem: the declared defaults of the first backend that does
 // it. This is the one source of the default arm, for the engine and the tuner alike.
 func (s Suite) Default(ctx context.Context, p Problem) (Choice, error) {
-	for _, n := range s.Names() {
-		sp, err := s.Backends[n].Space(ctx, s.Host, p)
-		if errors.Is(err, ErrUnsupported) {
-			continue
+	var failed error
+	for c, err := range s.Defaults(ctx, p) {
+		if err == nil {
+			return c, nil
 		}
-		if err != nil {
-			return Choice{}, fmt.Errorf("backend %s: space of %s: %w", n, p, err)
-		}
-		return Choice{Problem: p, Backend: n, Config: sp.Default()}, nil
+		failed = errors.Join(failed, err)
+	}
+	if failed != nil {
+		return Choice{}, failed
 	}
 	return Choice{}, fmt.Errorf("%w: no backend does %s", ErrUnsupported, p)
 }

@@ -72,17 +72,37 @@ func TestSuiteDefault(t *testing.T) {
 	}
 }
 
-// TestSuiteFailures: a failure that is not ErrUnsupported is no reason to go on to the next backend.
+// A backend that fails is skipped, and that is said; the next one serves. Where none does, the failure is
+// what is reported, not that nobody does it; who goes away gets no other answer.
 func TestSuiteFailures(t *testing.T) {
 	ctx, broken := context.Background(), errors.New("plugin died")
-	s := kernel.Suite{Order: []string{"b", "a"}, Backends: map[string]kernel.Backend{
-		"a": fake{name: "a", op: kernel.OpLinear}, "b": fake{name: "b", op: kernel.OpLinear, err: broken},
-	}}
-	if _, err := s.Default(ctx, kernel.Problem{Op: kernel.OpLinear}); !errors.Is(err, broken) {
-		t.Errorf("default: %v", err)
+	var skipped []string
+	s := kernel.Suite{Order: []string{"b", "a"}, Skipped: func(n string, err error) { skipped = append(skipped, n+": "+err.Error()) },
+		Backends: map[string]kernel.Backend{"a": fake{name: "a", op: kernel.OpLinear}, "b": fake{name: "b", op: kernel.OpLinear, err: broken}}}
+	if c, err := s.Default(ctx, kernel.Problem{Op: kernel.OpLinear}); err != nil || c.Backend != "a" {
+		t.Errorf("default: %+v, %v", c, err)
 	}
-	if _, err := s.Layout(ctx, kernel.FormatQ4_0); !errors.Is(err, broken) {
-		t.Errorf("layout: %v", err)
+	if l, err := s.Layout(ctx, kernel.FormatQ4_0); err != nil || l.Lanes != 1 {
+		t.Errorf("layout: %v, %v", l, err)
+	}
+	if len(skipped) != 2 || !strings.HasPrefix(skipped[0], "b: space of linear") || !strings.HasPrefix(skipped[1], "b: layouts of ") {
+		t.Errorf("skipped %q", skipped)
+	}
+	gone, cancel := context.WithCancel(ctx)
+	cancel()
+	if _, err := s.Default(gone, kernel.Problem{Op: kernel.OpLinear}); !errors.Is(err, context.Canceled) {
+		t.Errorf("cancelled: %v", err)
+	}
+	if _, err := s.Layout(gone, kernel.FormatQ4_0); !errors.Is(err, context.Canceled) || len(skipped) != 2 {
+		t.Errorf("cancelled: %v, %q", err, skipped)
+	}
+	delete(s.Backends, "a")
+	s.Skipped = nil
+	if _, err := s.Default(ctx, kernel.Problem{Op: kernel.OpLinear}); !errors.Is(err, broken) || errors.Is(err, kernel.ErrUnsupported) {
+		t.Errorf("default of the broken one alone: %v", err)
+	}
+	if _, err := s.Layout(ctx, kernel.FormatQ4_0); !errors.Is(err, broken) || errors.Is(err, kernel.ErrUnsupported) {
+		t.Errorf("layout of the broken one alone: %v", err)
 	}
 	s.Backends = nil
 	if _, err := s.Layout(ctx, kernel.FormatQ4_0); !errors.Is(err, kernel.ErrUnsupported) {

@@ -3,7 +3,7 @@
 package srcdigest
 
 var digests = map[string]string{
-	"kernel":          "c0b455ebfec85a9897ef57e62475d91f0e4f3bbbac34e1017ab40762b21f9ced",
+	"kernel":          "e8769b97b8d4d74f64f5c2253f7b96a3c39376595e6224fb8f5be6a3e8296120",
 	"engine":          "5f97526c2fdf4b7fac93812837de6910cb8fe8f3d1da216ebba292ee7aba07d7",
 	"plugins/x86":     "05d7e591415df0579072809824c0e7373bc5f14841d9477c691976bb39146650",
 	"plugins/avx512":  "da6897d229254f62c9b7140bfa0d7ab61691430cf2e0590c1656b4e3273ffd1b",

@@ -43,6 +43,33 @@ func (p *Plugin) call(ctx context.Context, a asked, rpc func(context.Context, pb
 		again.Again = true
 		return &again
 	}
+	for restarts := 0; ; restarts++ {
+		err := p.try(ctx, a, rpc)
+		if restarts < maxRestarts && killed(err) && ctx.Err() == nil {
+			p.opts.Log.Warn("backend was killed: starting it again", "backend", p.src.Name, "call", a.call, "why", err)
+			continue
+		}
+		if e, ok := IsCrash(err); ok && e.Reason != ReasonGaveUp {
+			p.quarantine[a.key()] = e
+		}
+		return err
+	}
+}
+
+// maxRestarts is how often a backend is started again for one call because it was killed from outside,
+// which is no fault of the call's unless it happens every time.
+const maxRestarts = 3
+
+func killed(err error) bool {
+	if e, ok := IsCrash(err); ok {
+		return e.Reason == ReasonKilled
+	}
+	var e *StartError
+	return errors.As(err, &e) && e.Reason == ReasonKilled
+}
+
+// try runs one RPC; whoever calls has the turn.
+func (p *Plugin) try(ctx context.Context, a asked, rpc func(context.Context, pb.BackendClient) error) error {
 	if err := p.ensure(ctx); err != nil {
 		return err
 	}
@@ -59,8 +86,9 @@ func (p *Plugin) call(ctx context.Context, a asked, rpc func(context.Context, pb
 
 // ensure has a process running.
 func (p *Plugin) ensure(ctx context.Context) error {
-	if p.sess != nil && p.sess.exited() {
-		p.stop() // died between calls: nobody is to blame
+	if p.sess != nil && p.sess.exited() { // between calls: nobody is to blame
+		p.opts.Log.Warn("backend was gone: starting it again", "backend", p.src.Name, "why", p.sess.proc.cmd.ProcessState)
+		p.stop()
 	}
 	if p.sess != nil {
 		return nil
@@ -126,14 +154,13 @@ func (p *Plugin) autopsy(a asked, message string) error {
 	return p.crashed(a, reason, detail)
 }
 
-// crashed records a crash and returns it.
+// crashed counts a crash and returns it.
 func (p *Plugin) crashed(a asked, r Reason, detail string) error {
 	p.crashes++
 	e := &ErrBackendCrashed{Backend: p.src.Name, Call: a.call, Reason: r, Detail: detail, Problem: a.problem}
 	if a.config != nil {
 		e.Config = a.config.Clone()
 	}
-	p.quarantine[a.key()] = e
 	p.opts.Log.Warn("backend crashed", "backend", p.src.Name, "call", a.call, "reason", r, "detail", detail, "config", a.config.String())
 	return e
 }

@@ -18,7 +18,8 @@ const (
 	ReasonSIGSEGV Reason = "sigsegv" // memory fault, bus errors included
 	ReasonAbort   Reason = "abort"   // abort, a fatal error of a runtime
 	ReasonPanic   Reason = "panic"   // Go panic
-	ReasonOOM     Reason = "oom"     // out of memory, or killed from outside
+	ReasonOOM     Reason = "oom"     // out of memory, as its runtime said
+	ReasonKilled  Reason = "killed"  // by the kernel, for want of memory, or by somebody else
 	ReasonHang    Reason = "timeout" // no answer within the deadline; killed
 	ReasonExit    Reason = "exit"    // ended by itself
 	ReasonGaveUp  Reason = "gave up" // crashed too often in a row, not started again
@@ -83,8 +84,8 @@ func classify(state *os.ProcessState, stderr string) (Reason, string) {
 			return ReasonSIGILL, detail
 		case syscall.SIGSEGV, syscall.SIGBUS:
 			return ReasonSIGSEGV, detail
-		case syscall.SIGKILL:
-			return ReasonOOM, "killed by the kernel or by somebody else"
+		case syscall.SIGKILL, syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP:
+			return ReasonKilled, fmt.Sprintf("by the kernel or by somebody else (%v)", ws.Signal())
 		default:
 			return ReasonAbort, detail
 		}

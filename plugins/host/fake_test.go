@@ -38,7 +38,7 @@ func TestMain(m *testing.M) {
 // fakes are backends by the way in which they misbehave.
 var fakes = []string{"good", "env", "illegal", "segv", "abort", "oom", "panic", "exits", "hangs", "late", "killed",
 	"longline", "badjson", "forks", "huge", "truncated", "liesisa", "badspace", "badname", "misnamed", "prints", "unsupported",
-	"overclaims", "portable", "deserts"}
+	"overclaims", "portable", "deserts", "slow"}
 
 // misbehaveBeforeServing plays the fakes that fail before the handshake.
 func misbehaveBeforeServing(name string) {
@@ -132,6 +132,8 @@ func (f fake) Emit(_ context.Context, host kernel.Features, p kernel.Problem, c 
 		for { // whoever wakes it
 			syscall.Kill(os.Getpid(), syscall.SIGSTOP)
 		}
+	case "slow":
+		time.Sleep(400 * time.Millisecond)
 	case "late":
 		time.Sleep(1500 * time.Millisecond)
 	case "longline":

@@ -10,6 +10,8 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/tilewright/tilewright/kernel"
 )
 
@@ -61,7 +63,7 @@ func TestBackendOverTheWire(t *testing.T) {
 func TestCrashIsClassifiedQuarantinedAndSurvived(t *testing.T) {
 	for name, want := range map[string]Reason{
 		"illegal": ReasonSIGILL, "segv": ReasonSIGSEGV, "abort": ReasonAbort, "oom": ReasonOOM, "panic": ReasonPanic,
-		"exits": ReasonExit, "killed": ReasonOOM,
+		"exits": ReasonExit, "killed": ReasonKilled,
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := open(t, name, quick)
@@ -77,6 +79,32 @@ func TestCrashIsClassifiedQuarantinedAndSurvived(t *testing.T) {
 				t.Errorf("a good configuration after the crash: %v", err)
 			}
 		})
+	}
+}
+
+// A backend that somebody kills, between calls or in one, is started again and asked the same; one that
+// is killed each time is not asked that again.
+func TestKilledFromOutsideIsAskedAgain(t *testing.T) {
+	p := open(t, "good", quick)
+	for i := range 6 {
+		unix.Kill(p.sess.proc.pid, []syscall.Signal{unix.SIGKILL, unix.SIGTERM}[i%2])
+		if a, err := emit(t, p, int64(i%3)); err != nil || a.Code[1] != byte(i%3) {
+			t.Fatalf("kill %d: %v", i, err)
+		}
+	}
+	slow := open(t, "slow", quick)
+	first := slow.sess.proc.pid
+	go func() {
+		time.Sleep(100 * time.Millisecond)
+		unix.Kill(first, unix.SIGKILL)
+	}()
+	if _, err := emit(t, slow, 1); err != nil || slow.sess.proc.pid == first {
+		t.Errorf("killed in a call: %v", err)
+	}
+	doomed := open(t, "killed", quick)
+	_, err := emit(t, doomed, 1)
+	if crash, ok := IsCrash(err); !ok || crash.Reason != ReasonKilled || doomed.crashes != 1+maxRestarts {
+		t.Errorf("killed each time: %v after %d crashes", err, doomed.crashes)
 	}
 }
 

@@ -4,11 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"slices"
 	"sort"
 	"strings"
+	"sync"
 
 	"github.com/sourcegraph/conc/iter"
 
@@ -43,7 +45,7 @@ func Suite(ctx context.Context, features kernel.Features, arch string, o Options
 		p, err := Open(ctx, *s, o)
 		return opened{p, err}
 	})
-	set := &Set{Suite: kernel.Suite{Host: features, Backends: map[string]kernel.Backend{}}, Failed: map[string]error{}}
+	set := &Set{Suite: kernel.Suite{Host: features, Backends: map[string]kernel.Backend{}, Skipped: warnOnce(o.withDefaults().Log)}, Failed: map[string]error{}}
 	for i, r := range results {
 		name := sources[i].Name
 		switch {
@@ -62,6 +64,16 @@ func Suite(ctx context.Context, features kernel.Features, arch string, o Options
 		return nil, ctx.Err()
 	}
 	return set, nil
+}
+
+// warnOnce warns of each backend that was skipped, the first time.
+func warnOnce(log *slog.Logger) func(string, error) {
+	var seen sync.Map
+	return func(backend string, err error) {
+		if _, again := seen.LoadOrStore(backend, true); !again {
+			log.Warn("backend failed and is skipped: the next one serves", "backend", backend, "why", err)
+		}
+	}
 }
 
 // order is kernel.BackendOrder, then the other names, sorted. The portable backend stays last, so

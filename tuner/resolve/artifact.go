@@ -115,13 +115,8 @@ func (p *Plan) fallback(ctx context.Context, c kernel.Choice, why error) (*kerne
 	if err != nil {
 		return nil, errors.Join(why, err)
 	}
-	for _, name := range s.Names() {
-		sp, err := s.Backends[name].Space(ctx, s.Host, c.Problem)
-		if err != nil {
-			continue
-		}
-		d := kernel.Choice{Problem: c.Problem, Backend: name, Config: sp.Default()}
-		if d.Backend == c.Backend && d.Config.String() == c.Config.String() {
+	for d, err := range s.Defaults(ctx, c.Problem) {
+		if err != nil || d.Backend == c.Backend && d.Config.String() == c.Config.String() {
 			continue
 		}
 		if a, err := p.emit(ctx, d); err == nil {

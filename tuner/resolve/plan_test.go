@@ -254,3 +254,38 @@ func TestCancelledStartIsNoFallback(t *testing.T) {
 		t.Errorf("%v %s", err, p.Tuning)
 	}
 }
+
+// broken is a backend that fails to answer.
+type broken struct{ kernel.Backend }
+
+var errBroken = errors.New("it crashed")
+
+func (broken) Layouts(context.Context, kernel.Features, kernel.Format) ([]kernel.Layout, error) {
+	return nil, errBroken
+}
+
+func (broken) Space(context.Context, kernel.Features, kernel.Problem) (kernel.Space, error) {
+	return kernel.Space{}, errBroken
+}
+
+// A third party's backend that fails, and is asked before the portable one, does not keep a model from
+// running.
+func TestFailingBackendIsSkipped(t *testing.T) {
+	w := newWorld(t)
+	prob := w.problem()
+	said := ""
+	w.suite.Backends["lazy"] = broken{}
+	w.suite.Skipped = func(name string, err error) { said = name }
+	p := w.plan(w.store)
+	classes, err := w.target.Model.Classes(w.target.Numerics)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if l, err := p.Layout(t.Context(), classes[0]); err != nil || l != prob.Layout || said != "lazy" {
+		t.Errorf("layout %v, %v; said of %q", l, err, said)
+	}
+	said = ""
+	if a, err := w.serve(p); err != nil || a.Key.Backend.Name != "generic" || said != "lazy" {
+		t.Errorf("%v, %v; said of %q", a, err, said)
+	}
+}

@@ -61,7 +61,7 @@ func isDead(err error) bool {
 
 func classOf(err error) string {
 	switch {
-	case isDead(err):
+	case isDead(err), backendDied(err):
 		return classCrash
 	case errors.Is(err, errInert):
 		return classReceipt

@@ -174,6 +174,9 @@ func (t *tune) searchLayout(ctx context.Context, trials []*layoutTrial, s stage,
 			}
 		}
 		sr, err := t.search(ctx, a, q)
+		if errors.Is(err, kernel.ErrUnsupported) {
+			continue
+		}
 		if err != nil {
 			return err
 		}

@@ -84,7 +84,7 @@ func (t *tune) layoutTrial(ctx context.Context, c model.Class, k int) (*layoutTr
 	}
 	ls, err := t.Suite.Backends[def.Backend].Layouts(ctx, t.Suite.Host, c.Format)
 	if err != nil {
-		return nil, err
+		return nil, t.spared(ctx, def, err)
 	}
 	ls = slices.DeleteFunc(slices.Clone(ls), func(l kernel.Layout) bool { return l == from })
 	if k > len(ls) {

@@ -271,7 +271,7 @@ func (n *Noise) compare() {
 // arms are the default and some other configurations that compute right.
 func (s *noiseStudy) arms(ctx context.Context, class string) ([]kernel.Config, error) {
 	def := s.a.defaults[class]
-	space, err := s.t.Suite.Backends[def.Backend].Space(ctx, s.t.Suite.Host, def.Problem)
+	space, err := s.t.space(ctx, def)
 	if err != nil {
 		return nil, err
 	}

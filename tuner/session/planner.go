@@ -2,7 +2,9 @@ package session
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"maps"
 	"sync"
 
 	"github.com/tilewright/tilewright/engine/model"
@@ -14,33 +16,35 @@ import (
 type planner struct {
 	suite   *kernel.Suite
 	weights model.Weights
+	made    *made
 
 	mu       sync.Mutex
 	layouts  map[model.Key]kernel.Layout
 	override map[kernel.Problem]kernel.Choice
 	asked    map[kernel.Problem]kernel.Choice
-	emitted  map[string]*kernel.Artifact // by id of the choice
+}
+
+// made is what the planners of a tune got from the backends: it outlives them.
+type made struct {
+	mu        sync.Mutex
+	artifacts map[string]*kernel.Artifact // by id of the choice
+	defaults  map[kernel.Problem]kernel.Choice
+	failed    func(c kernel.Choice, err error) // told of a default that could not be emitted
 }
 
 func newPlanner(s *kernel.Suite, w model.Weights) *planner {
 	return &planner{suite: s, weights: w, layouts: map[model.Key]kernel.Layout{},
 		override: map[kernel.Problem]kernel.Choice{}, asked: map[kernel.Problem]kernel.Choice{},
-		emitted: map[string]*kernel.Artifact{}}
+		made: &made{artifacts: map[string]*kernel.Artifact{}, defaults: map[kernel.Problem]kernel.Choice{}, failed: func(kernel.Choice, error) {}}}
 }
 
 // with is a planner of the same backends for another arm: choices override the defaults.
 func (p *planner) with(choices []kernel.Choice, layouts map[model.Key]kernel.Layout) *planner {
 	q := newPlanner(p.suite, p.weights)
-	for k, l := range layouts {
-		q.layouts[k] = l
-	}
+	q.made = p.made
+	maps.Copy(q.layouts, layouts)
 	for _, c := range choices {
 		q.override[c.Problem] = c
-	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	for id, a := range p.emitted {
-		q.emitted[id] = a
 	}
 	return q
 }
@@ -69,7 +73,7 @@ func (p *planner) Choice(ctx context.Context, prob kernel.Problem) (kernel.Choic
 	p.mu.Unlock()
 	if !ok {
 		var err error
-		if c, err = p.suite.Default(ctx, prob); err != nil {
+		if c, err = p.standard(ctx, prob); err != nil {
 			return c, err
 		}
 	}
@@ -79,12 +83,46 @@ func (p *planner) Choice(ctx context.Context, prob kernel.Problem) (kernel.Choic
 	return c, nil
 }
 
+// standard is the default for a problem: that of the first backend which can also emit it. It stays the
+// same for the whole tune, also should that backend die later, and it does not fail with the first one:
+// a backend that dies of a problem leaves it to the next.
+func (p *planner) standard(ctx context.Context, prob kernel.Problem) (kernel.Choice, error) {
+	p.made.mu.Lock()
+	c, ok := p.made.defaults[prob]
+	p.made.mu.Unlock()
+	if ok {
+		return c, nil
+	}
+	var failed error
+	for c, err := range p.suite.Defaults(ctx, prob) {
+		if err == nil {
+			if _, err = p.Artifact(ctx, c); err != nil && ctx.Err() == nil {
+				p.made.failed(c, err)
+			}
+		}
+		if ctx.Err() != nil {
+			return c, ctx.Err()
+		}
+		if err == nil {
+			p.made.mu.Lock()
+			p.made.defaults[prob] = c
+			p.made.mu.Unlock()
+			return c, nil
+		}
+		failed = errors.Join(failed, err)
+	}
+	if failed != nil {
+		return kernel.Choice{}, failed
+	}
+	return kernel.Choice{}, fmt.Errorf("%w: no backend does %s", kernel.ErrUnsupported, prob)
+}
+
 // Artifact emits the code of a choice, once.
 func (p *planner) Artifact(ctx context.Context, c kernel.Choice) (*kernel.Artifact, error) {
 	id := kernel.KeyDigest(c)
-	p.mu.Lock()
-	a := p.emitted[id]
-	p.mu.Unlock()
+	p.made.mu.Lock()
+	a := p.made.artifacts[id]
+	p.made.mu.Unlock()
 	if a != nil {
 		return a, nil
 	}
@@ -92,9 +130,9 @@ func (p *planner) Artifact(ctx context.Context, c kernel.Choice) (*kernel.Artifa
 	if err != nil {
 		return nil, fmt.Errorf("emit %s with %s: %w", c.Problem, c.Config, err)
 	}
-	p.mu.Lock()
-	p.emitted[id] = a
-	p.mu.Unlock()
+	p.made.mu.Lock()
+	p.made.artifacts[id] = a
+	p.made.mu.Unlock()
 	return a, nil
 }
 

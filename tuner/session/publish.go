@@ -46,7 +46,9 @@ func (t *tune) publish(ctx context.Context, c confirmation) error {
 		if err != nil {
 			return err
 		}
-		d.Artifacts = append(d.Artifacts, id)
+		if id != "" {
+			d.Artifacts = append(d.Artifacts, id)
+		}
 	}
 	rules, err := t.rules(ctx, arm, c)
 	if err != nil {
@@ -193,9 +195,14 @@ func (t *tune) confirmedKnobs(c confirmation, old kernel.Knobs) kernel.Knobs {
 	return k
 }
 
-// keep stores the artifact of a choice and returns its digest in the cache.
+// keep stores the artifact of a choice and returns its digest in the cache, "" if its backend has died
+// since: engines have it emitted then.
 func (t *tune) keep(ctx context.Context, c kernel.Choice) (string, error) {
 	a, err := t.lab.plan.Artifact(ctx, c)
+	if backendDied(err) {
+		slog.Warn("artifact not kept", "problem", c.Problem, "why", err)
+		return "", nil
+	}
 	if err != nil {
 		return "", err
 	}

@@ -116,6 +116,9 @@ func (t *tune) screenRound(ctx context.Context, s stage, classes []model.Class, 
 			return err
 		}
 		sr, err := t.search(ctx, a, q)
+		if errors.Is(err, kernel.ErrUnsupported) {
+			continue
+		}
 		if err != nil {
 			return err
 		}
@@ -183,7 +186,7 @@ func (t *tune) questOf(ctx context.Context, c model.Class, m int) (quest, error)
 // search prepares a search and gives its class a place in the arena.
 func (t *tune) search(ctx context.Context, a *arena, q quest) (insitu.Search, error) {
 	none := insitu.Search{}
-	space, err := t.Suite.Backends[q.def.Backend].Space(ctx, t.Suite.Host, q.def.Problem)
+	space, err := t.space(ctx, q.def)
 	if err != nil {
 		return none, err
 	}

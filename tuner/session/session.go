@@ -154,7 +154,10 @@ func newTune(o Options) *tune {
 			tell(stage, detail)
 		}
 	}
-	t.lab = newLab(newPlanner(o.Suite, o.Target.Numerics.Weights), count,
+	t.Suite = t.told(o.Suite)
+	plan := newPlanner(t.Suite, o.Target.Numerics.Weights)
+	plan.made.failed = func(c kernel.Choice, err error) { t.lost(c.Backend, c.Config.String(), err) }
+	t.lab = newLab(plan, count,
 		runner.Load{Model: o.Ref, Numerics: o.Target.Numerics, Context: o.Target.Context, Knobs: o.Knobs,
 			CPUs: o.CPUs, Host: o.Target.Host.Features})
 	return t

@@ -1,0 +1,63 @@
+package session
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+
+	"github.com/tilewright/tilewright/kernel"
+	"github.com/tilewright/tilewright/plugins/host"
+)
+
+// A backend only generates: its death is data. What it was asked is reported, the problem falls to the
+// next backend or keeps what was emitted already, and the tune goes on.
+
+// told is a suite whose failing backends are reported among the failures of the tune.
+func (t *tune) told(s *kernel.Suite) *kernel.Suite {
+	own := *s
+	own.Skipped = func(backend string, err error) {
+		t.lost(backend, "", err)
+		if s.Skipped != nil {
+			s.Skipped(backend, err)
+		}
+	}
+	return &own
+}
+
+// lost reports what a backend failed to do that was not asked for as a candidate, once.
+func (t *tune) lost(backend, config string, err error) {
+	if e, died := host.IsCrash(err); died && e.Again {
+		return
+	}
+	f := Failure{Backend: backend, Config: config, Class: classOf(err), Detail: err.Error()}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if !slices.Contains(t.res.Failures, f) {
+		slog.Warn("a backend failed, another takes its place", "backend", backend, "config", config, "why", err)
+		t.res.Failures = append(t.res.Failures, f)
+	}
+}
+
+// space is the space of a choice's backend. One that fails to declare it is not searched.
+func (t *tune) space(ctx context.Context, c kernel.Choice) (kernel.Space, error) {
+	sp, err := t.Suite.Backends[c.Backend].Space(ctx, t.Suite.Host, c.Problem)
+	return sp, t.spared(ctx, c, err)
+}
+
+// spared turns the failure of a backend into kernel.ErrUnsupported, after reporting it: what it serves
+// already is not searched further.
+func (t *tune) spared(ctx context.Context, c kernel.Choice, err error) error {
+	if err == nil || ctx.Err() != nil || errors.Is(err, kernel.ErrUnsupported) {
+		return err
+	}
+	t.lost(c.Backend, "", err)
+	return fmt.Errorf("%w: %w", kernel.ErrUnsupported, err)
+}
+
+// backendDied reports whether an error is the death of the backend that was asked.
+func backendDied(err error) bool {
+	_, died := host.IsCrash(err)
+	return died
+}
