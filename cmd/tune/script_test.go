@@ -10,8 +10,10 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -22,6 +24,8 @@ import (
 	"github.com/tilewright/tilewright/cmd/internal/app"
 	"github.com/tilewright/tilewright/cmd/internal/cli"
 	"github.com/tilewright/tilewright/kernel"
+	"github.com/tilewright/tilewright/tuner/measure"
+	"github.com/tilewright/tilewright/tuner/session"
 )
 
 var update = flag.Bool("update", false, "rewrite the golden parts of the scripts")
@@ -92,7 +96,7 @@ func TestScripts(t *testing.T) {
 	testscript.Run(t, testscript.Params{
 		Dir: "testdata/script", UpdateScripts: *update, RequireExplicitExec: true,
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
-			"exits": exits, "store": storeCmd, "mode": modeCmd, "kept": keptCmd,
+			"exits": exits, "store": storeCmd, "mode": modeCmd, "tuned": tunedCmd,
 		},
 		Setup: func(e *testscript.Env) error {
 			root, err := filepath.Abs("../..")
@@ -115,8 +119,11 @@ func TestScripts(t *testing.T) {
 			return nil
 		},
 		Condition: func(cond string) (bool, error) {
-			if cond == "amd64" {
+			switch cond {
+			case "amd64":
 				return runtime.GOARCH == "amd64", nil
+			case "judged":
+				return judged.Load(), nil
 			}
 			return false, fmt.Errorf("unknown condition %q", cond)
 		},
@@ -147,14 +154,35 @@ func modeCmd(ts *testscript.TestScript, _ bool, args []string) {
 	}
 }
 
-// kept REPORT DIR checks that a store holds a decision if and only if the tune says that it wrote.
-func keptCmd(ts *testscript.TestScript, _ bool, args []string) {
-	var r struct{ Cache cacheReport }
-	ts.Check(json.Unmarshal([]byte(ts.ReadFile(args[0])), &r))
-	found, err := filepath.Glob(filepath.Join(ts.MkAbs(args[1]), "v*", "decisions", "*.json"))
-	ts.Check(err)
-	if (len(found) == 1) != (r.Cache.Written > 0) {
-		ts.Fatalf("%d entries written, %d decisions found", r.Cache.Written, len(found))
+// judged says whether a tuned command came to a verdict.
+var judged atomic.Bool
+
+// tuned REPORT DIR BUDGET... tunes the smallest preset until a budget is enough for a verdict, since the
+// machine may be busy. With a verdict the store must hold the decision, without one none; condition
+// judged tells which it was.
+func tunedCmd(ts *testscript.TestScript, _ bool, args []string) {
+	for _, budget := range args[2:] {
+		err := ts.Exec("tune", "--host-profile", "--preset", "smollm2-135m", "--budget", budget, "--allow-busy", "--no-progress", "--json")
+		var exit *exec.ExitError
+		if errors.As(err, &exit) && exit.ExitCode() == cli.ExitRefused {
+			continue // its judge missed what was planted
+		}
+		ts.Check(err)
+		out := ts.ReadFile("stdout")
+		ts.Check(os.WriteFile(ts.MkAbs(args[0]), []byte(out), 0o600))
+		var r report
+		ts.Check(json.Unmarshal([]byte(out), &r))
+		found, err := filepath.Glob(filepath.Join(ts.MkAbs(args[1]), "v*", "decisions", "*.json"))
+		ts.Check(err)
+		saysSomething := func(v session.Verdict) bool {
+			return v.Problem == "whole" && v.Why != measure.WhyBudget && !strings.HasSuffix(v.Why, "too few are left")
+		}
+		if judged.Store(slices.ContainsFunc(r.Verdicts, saysSomething)); judged.Load() != (len(found) == 1) || judged.Load() && r.Cache.Written == 0 {
+			ts.Fatalf("a verdict: %t; %d entries written, %d decisions found", judged.Load(), r.Cache.Written, len(found))
+		}
+		if judged.Load() {
+			return
+		}
 	}
 }
 
