@@ -5,7 +5,7 @@ package srcdigest
 var digests = map[string]string{
 	"kernel":          "e8769b97b8d4d74f64f5c2253f7b96a3c39376595e6224fb8f5be6a3e8296120",
 	"engine":          "5f97526c2fdf4b7fac93812837de6910cb8fe8f3d1da216ebba292ee7aba07d7",
-	"plugins/x86":     "05d7e591415df0579072809824c0e7373bc5f14841d9477c691976bb39146650",
+	"plugins/x86":     "76d3412fce1b374798998e1c86f0cb0902681111caf29b472ff934a921751ca7",
 	"plugins/avx512":  "da6897d229254f62c9b7140bfa0d7ab61691430cf2e0590c1656b4e3273ffd1b",
 	"plugins/avx2":    "f300d26d61b3ea16d829dad8208ea608efd21cc1d90d65f660a22c109d971521",
 	"plugins/generic": "5a88bd31bb3c4122cb8490482ed7c3d7a76a471bccec8bd2c3ccc65df26cfb9c",

@@ -112,9 +112,23 @@ func (t tile) sumCoef() int {
 	return -t.p.Format.Bias
 }
 
+// floatZero is 1.5*2^23 as a float.
+const floatZero = 0x4b400000
+
+// asFloats reports whether integer sums start at floatZero: read as a float, such a sum x is floatZero +
+// x as long as |x| < 2^22, and one FMA, s*(floatZero + x) - s*floatZero, replaces its conversion and
+// its product with a scale s. Exactly so: s has 11 bits, with a sub-scale 19, so both terms are exact,
+// and |x| is at most 128*255*127.
+func (t tile) asFloats() bool {
+	return t.isa.EVEX && t.p.Arith == kernel.A8 && t.grouped() && t.p.Format.Scale == kernel.ScaleF16
+}
+
 func (t tile) coefBits() uint32 {
-	if t.p.Arith == kernel.F32 {
+	switch {
+	case t.p.Arith == kernel.F32:
 		return math.Float32bits(float32(t.sumCoef()))
+	case t.asFloats():
+		return uint32(uint16(int16(t.sumCoef())))
 	}
 	return uint32(int32(t.sumCoef()))
 }
@@ -206,15 +220,13 @@ func (l *linear) operands() {
 	}
 }
 
-// groupRegs is how many registers the end of a group needs: the scale, the offset and a row's value.
+// groupRegs is how many registers the end of a group needs at least: the scale, the offset, what goes
+// with them and a row's value.
 func (t tile) groupRegs() int {
-	switch {
-	case !t.grouped():
+	if !t.grouped() {
 		return 1
-	case t.p.Format.Offset:
-		return 3
 	}
-	return 2
+	return t.scaleRegs() + 1
 }
 
 // constants places the constants that the tile uses, in registers while there are any.
@@ -227,6 +239,7 @@ func (l *linear) constants() {
 	if n := l.width() * l.passes() * l.scaleKinds(); l.super() && l.Free() >= n {
 		l.supers = l.Vecs(n)
 	}
+	l.work = append(l.work, l.Vecs(l.Free())...)
 }
 
 func (l *linear) constant(use bool, bits uint32) any {

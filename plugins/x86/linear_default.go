@@ -8,10 +8,14 @@ func linearDefaults(isa ISA, p kernel.Problem) []kernel.Config {
 	base := kernel.Config{parHint: 1}
 	switch {
 	case p.M > 8:
-		base[parBlock] = 384
-		base[parOrder] = int64(b2i(!isa.EVEX))
 		// Unpacking pays where few rows share the work of expanding nibbles, and for six bits sooner.
 		base[parPanel] = int64(b2i(p.M > 64 && isa.EVEX || p.Arith == kernel.F32 || p.Format.Bits == 6))
+		// One broadcast for all vectors halves the loads; what is expanded on the way is better used up.
+		base[parOrder] = max(base[parPanel], int64(b2i(!isa.EVEX)))
+		base[parBlock] = 384
+		if isa.EVEX {
+			base[parBlock] = 768 // processors with AVX-512 have second-level caches of 1 to 2 MiB
+		}
 	case isa.EVEX:
 		base[parPrefetch] = 2048
 		base[parHi] = int64(b2i(p.M == 1 && p.Format.Group >= 64))

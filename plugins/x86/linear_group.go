@@ -12,22 +12,8 @@ const (
 	rowDebt  rowValue = iota // sumCoef times the sum of the activations, int32
 	rowSum                   // the sum of the activations, f32
 	rowScale                 // the scale of the activations
+	rowNothing
 )
-
-// rowValues lists those that a tile needs.
-func (t tile) rowValues() []rowValue {
-	var out []rowValue
-	if t.narrow() && t.sumCoef() != 0 {
-		out = append(out, rowDebt)
-	}
-	if t.p.Format.Offset {
-		out = append(out, rowSum)
-	}
-	if t.p.Arith != kernel.F32 {
-		out = append(out, rowScale)
-	}
-	return out
-}
 
 // clearAcc starts the accumulators of a group: at sumCoef times the sum of the row's activations,
 // so that a bias of the codes costs nothing later. Int16 sums need no start.
@@ -40,69 +26,137 @@ func (l *linear) clearAcc() {
 	}
 	for m := range l.mr {
 		row := l.acc[m*l.width():][:l.width()]
-		if l.sumCoef() != 0 {
+		switch {
+		case l.sumCoef() != 0:
 			l.debt(row[0], m)
-		} else {
-			l.Zero(row[0])
-		}
-		for _, v := range row[1:] {
-			if l.sumCoef() != 0 {
+			for _, v := range row[1:] {
 				l.Move(v, row[0])
-			} else {
+			}
+		case l.asFloats():
+			for _, v := range row {
+				l.fill(v, floatZero) // a load: arithmetic ports stay free
+			}
+		default:
+			for _, v := range row {
 				l.Zero(v)
 			}
 		}
 	}
 }
 
-// debt computes sumCoef times the sum of row m.
+// debt computes sumCoef times the sum of row m. On top of floatZero that is one instruction: the sum of
+// at most 128 codes fits a word, and the word above it meets a zero.
 func (l *linear) debt(v amd64.Vec, m int) {
+	sum := amd64.M(regSum, 4*m)
+	if l.asFloats() {
+		l.fill(v, floatZero)
+		if coef, ok := l.coef.(amd64.Vec); ok {
+			l.Op(amd64.VPDPWSSD, v, coef, sum.Bcast())
+			return
+		}
+		l.broadcast(l.work[0], sum)
+		l.Op(amd64.VPDPWSSD, v, l.work[0], l.coef)
+		return
+	}
 	mul := amd64.VPMULLD
 	if l.p.Arith == kernel.F32 {
 		mul = amd64.VMULPS
 	}
-	l.broadcast(v, amd64.M(regSum, 4*m))
+	l.broadcast(v, sum)
 	l.Op(mul, v, v, l.coef)
 }
 
 // endGroup adds scale*(activation scale)*(sum of products) and offset*(activation scale)*(sum of
-// activations) to the float accumulators. Scales outside and rows inside needs the fewest registers;
-// where there are enough, values of a row are loaded once for all vectors.
+// activations) to the float accumulators: for as many vectors at a time as there are registers for
+// their scales, one step after the other, so that neighbours do not wait for each other.
 func (l *linear) endGroup(pass int) {
-	per := l.scaleKinds()
-	kinds, n := l.rowValues(), l.width()
-	if !l.isa.EVEX && len(l.work) > per*n && len(l.work) >= per*n+len(kinds) {
-		regs := l.work[per*n:]
-		for i := range n {
-			l.loadScale(l.work[per*i:][:per], regs[0], pass, i)
+	per := l.scaleRegs()
+	at := min(l.width(), (len(l.work)-1)/per)
+	for first := 0; first < l.width(); first += at {
+		e := groupEnd{l, pass, first, min(at, l.width()-first), l.work[:len(l.work)-1], l.work[len(l.work)-1]}
+		for i := range e.n {
+			l.loadScale(e.scale(i), e.row, pass, first+i)
 		}
-		for m := range l.mr {
-			for k, kind := range kinds {
-				l.loadRow(regs[k], kind, m)
-			}
-			for i := range n {
-				l.apply(m, pass, i, l.work[per*i:][:per], func(kind rowValue) any {
-					for k := range kinds {
-						if kinds[k] == kind {
-							return regs[k]
-						}
-					}
-					return nil
-				})
-			}
-		}
-		return
+		e.widen()
+		e.apply()
 	}
-	r := l.work[per]
-	for i := range n {
-		l.loadScale(l.work[:per], r, pass, i)
-		for m := range l.mr {
-			l.apply(m, pass, i, l.work[:per], func(kind rowValue) any { return l.rowOperand(r, kind, m) })
+}
+
+// groupEnd ends a group for n vectors from first on of all rows.
+type groupEnd struct {
+	*linear
+	pass, first, n int
+	scales         []amd64.Vec
+	row            amd64.Vec // a value of a row
+}
+
+// scale is what loadScale loaded for vector i.
+func (e groupEnd) scale(i int) []amd64.Vec { return e.scales[e.scaleRegs()*i:][:e.scaleRegs()] }
+
+// step emits f for every sum; r is the value of its row.
+func (e groupEnd) step(kind rowValue, f func(m, i int, x amd64.Vec, s []amd64.Vec, r any)) {
+	for m := range e.mr {
+		r := e.rowOperand(e.row, kind, m)
+		for i := range e.n {
+			f(m, e.first+i, e.acc[m*e.width()+e.first+i], e.scale(i), r)
 		}
 	}
 }
 
-// loadRow puts a value of row m in every lane of r; rowOperand prefers an embedded broadcast.
+// widen makes sums of all parts of a group: int16 sums, and those of high nibbles left in place.
+func (e groupEnd) widen() {
+	if e.narrow() {
+		e.step(rowNothing, func(_, _ int, x amd64.Vec, _ []amd64.Vec, _ any) { e.Op(amd64.VPMADDWD, x, x, e.ones) })
+		if e.sumCoef() != 0 {
+			e.step(rowDebt, func(_, _ int, x amd64.Vec, _ []amd64.Vec, debt any) { e.Op(amd64.VPADDD, x, x, debt) })
+		}
+	}
+	if e.hi {
+		high := func(m, i int) amd64.Vec { return e.hiAcc[m*e.width()+i] }
+		e.step(rowNothing, func(m, i int, _ amd64.Vec, _ []amd64.Vec, _ any) {
+			e.Op(amd64.VPSRAD, high(m, i), high(m, i), 4)
+		})
+		e.step(rowNothing, func(m, i int, x amd64.Vec, _ []amd64.Vec, _ any) { e.Op(amd64.VPADDD, x, x, high(m, i)) })
+	}
+}
+
+// apply scales the sums and adds them to the float accumulators.
+func (e groupEnd) apply() {
+	integer, offset := e.p.Arith != kernel.F32, e.p.Format.Offset
+	last := rowNothing // what meets the accumulators: the activation scale, or without offset the scale
+	if integer && (offset || e.asFloats()) {
+		last = rowScale
+	}
+	switch {
+	case e.asFloats():
+		e.step(rowNothing, func(_, _ int, x amd64.Vec, s []amd64.Vec, _ any) { e.Op(amd64.VFMADD213PS, x, s[0], s[len(s)-1]) })
+	case integer:
+		e.step(rowNothing, func(_, _ int, x amd64.Vec, _ []amd64.Vec, _ any) { e.Op(amd64.VCVTDQ2PS, x, x) })
+	}
+	switch {
+	case e.asFloats():
+	case offset:
+		e.step(rowNothing, func(_, _ int, x amd64.Vec, s []amd64.Vec, _ any) { e.Op(amd64.VMULPS, x, x, s[0]) })
+	case integer:
+		e.step(rowScale, func(_, _ int, x amd64.Vec, _ []amd64.Vec, f any) { e.Op(amd64.VMULPS, x, x, f) })
+	}
+	if offset {
+		e.step(rowSum, func(_, _ int, x amd64.Vec, s []amd64.Vec, sum any) { e.Op(amd64.VFMADD231PS, x, s[1], sum) })
+	}
+	e.step(last, func(m, i int, x amd64.Vec, s []amd64.Vec, f any) {
+		if f == nil && !offset {
+			f = s[0]
+		}
+		e.accumulate(m, e.pass, i, x, f)
+	})
+}
+
+// scaleMeetsTile reports whether the activation scale is what multiplies a sum on its way to the output
+// tile, whose operand is in memory.
+func (l *linear) scaleMeetsTile() bool { return l.fmem && (l.p.Format.Offset || l.asFloats()) }
+
+// loadRow puts a value of row m in every lane of r; rowOperand prefers an embedded broadcast and is nil for
+// nothing.
 func (l *linear) loadRow(r amd64.Vec, kind rowValue, m int) {
 	switch kind {
 	case rowDebt:
@@ -118,9 +172,12 @@ func (l *linear) loadRow(r amd64.Vec, kind rowValue, m int) {
 }
 
 func (l *linear) rowOperand(r amd64.Vec, kind rowValue, m int) any {
+	if kind == rowNothing {
+		return nil
+	}
 	if l.isa.EVEX {
 		switch {
-		case kind == rowScale && !(l.fmem && l.p.Format.Offset):
+		case kind == rowScale && !l.scaleMeetsTile():
 			return amd64.M(regScale, 4*m).Bcast()
 		case kind == rowSum && l.p.Arith == kernel.F32:
 			return amd64.M(regSum, 4*m).Bcast()
@@ -131,41 +188,6 @@ func (l *linear) rowOperand(r amd64.Vec, kind rowValue, m int) any {
 	}
 	l.loadRow(r, kind, m)
 	return r
-}
-
-// apply ends the group of row m, vector i; scale holds the scale and the offset.
-func (l *linear) apply(m, pass, i int, scale []amd64.Vec, row func(rowValue) any) {
-	x := l.acc[m*l.width()+i]
-	if l.narrow() {
-		l.Op(amd64.VPMADDWD, x, x, l.ones)
-		if l.sumCoef() != 0 {
-			l.Op(amd64.VPADDD, x, x, row(rowDebt))
-		}
-	}
-	if l.hi {
-		h := l.hiAcc[m*l.width()+i]
-		l.Op(amd64.VPSRAD, h, h, 4)
-		l.Op(amd64.VPADDD, x, x, h)
-	}
-	integer := l.p.Arith != kernel.F32
-	if integer {
-		l.Op(amd64.VCVTDQ2PS, x, x)
-	}
-	switch {
-	case len(scale) == 1 && integer:
-		l.Op(amd64.VMULPS, x, x, row(rowScale))
-		l.accumulate(m, pass, i, x, scale[0])
-	case len(scale) == 1:
-		l.accumulate(m, pass, i, x, scale[0])
-	default:
-		l.Op(amd64.VMULPS, x, x, scale[0])
-		l.Op(amd64.VFMADD231PS, x, scale[1], row(rowSum))
-		var f any
-		if integer {
-			f = row(rowScale)
-		}
-		l.accumulate(m, pass, i, x, f)
-	}
 }
 
 // accumulate adds x*f, or x if f is nil, to a float accumulator. x is lost.

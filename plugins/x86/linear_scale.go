@@ -1,6 +1,8 @@
 package x86
 
 import (
+	"math"
+
 	"github.com/tilewright/tilewright/kernel"
 	"github.com/tilewright/tilewright/kernel/asm/amd64"
 )
@@ -54,9 +56,22 @@ func (l *linear) superScale(pass, i, kind int) amd64.Mem {
 	return amd64.M(base, s*l.scalePanel()+c*32+h*16+kind*2*l.p.Layout.NR())
 }
 
-// loadScale loads the scale, and the offset if v has a second register, of vector i. It may use tmp.
+// scaleRegs is the number of registers that loadScale fills.
+func (t tile) scaleRegs() int {
+	if t.asFloats() {
+		return t.scaleKinds() + 1
+	}
+	return t.scaleKinds()
+}
+
+// loadScale loads the scale of vector i, the offset if there is one, and if sums are read as floats what
+// takes the scale of floatZero off again. It may use tmp.
 func (l *linear) loadScale(v []amd64.Vec, tmp amd64.Vec, pass, i int) {
 	s, c, h := l.place(pass, i)
+	if l.asFloats() {
+		defer l.Op(amd64.VMULPS, v[len(v)-1], v[0], l.kf(-math.Float32frombits(floatZero)))
+		v = v[:len(v)-1]
+	}
 	for kind, d := range v {
 		from := l.superScale(pass, i, kind)
 		if l.p.Format.Super == kernel.SuperNone {
