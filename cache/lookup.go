@@ -60,7 +60,7 @@ func (d *Decision) judge(key DecisionKey, layer string) Lookup {
 	case d.Imported:
 		look.Status, look.Why = Revalidate, "imported: a candidate until it is measured here"
 	case d.Stale && look.Status == Exact:
-		look.Status, look.Why = Revalidate, "marked by the engine: "+d.Notes[noteRevalidate]
+		look.Status, look.Why = Revalidate, "marked: "+d.Notes[noteRevalidate]
 	}
 	return look
 }
@@ -121,6 +121,17 @@ func (s *Store) PutDecision(d Decision) error {
 
 const noteRevalidate = "revalidate"
 
+// Mark makes a decision one that the next tune measures again, and says why.
+func (d *Decision) Mark(why string) {
+	notes := map[string]string{noteRevalidate: why}
+	for k, v := range d.Notes {
+		if k != noteRevalidate {
+			notes[k] = v
+		}
+	}
+	d.Stale, d.Notes = true, notes
+}
+
 // Revalidate marks a decision that was looked up, unless another has taken its place since: the next
 // tune measures it again. Until then look-ups say so, but it remains the one that fits: a reading of
 // speed is no reason to run something else.
@@ -130,12 +141,7 @@ func (s *Store) Revalidate(d Decision, why string) error {
 		if look.Status == Miss || !now.Created.Equal(d.Created) {
 			return nil
 		}
-		notes := map[string]string{}
-		for k, v := range now.Notes {
-			notes[k] = v
-		}
-		notes[noteRevalidate] = why
-		now.Stale, now.Notes = true, notes
+		now.Mark(why)
 		return s.put(KindDecision, kernel.KeyDigest(now.Key), now)
 	})
 }

@@ -51,7 +51,7 @@ type Decision struct {
 	Evidence   []Evidence        `json:"evidence"`
 	Artifacts  []string          `json:"artifacts"` // digests of artifact keys
 	Quarantine []kernel.Choice   `json:"quarantine,omitempty"`
-	Stale      bool              `json:"stale,omitempty"`    // marked by the engine: speed is not what it was; see Revalidate
+	Stale      bool              `json:"stale,omitempty"`    // marked: speed is not what it was, or a phase was not checked; see Mark
 	Imported   bool              `json:"imported,omitempty"` // a candidate from elsewhere, never used unmeasured
 	Created    time.Time         `json:"created"`
 	Notes      map[string]string `json:"notes,omitempty"`

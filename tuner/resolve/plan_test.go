@@ -117,7 +117,7 @@ func TestOnlyWhatFitsIsRun(t *testing.T) {
 		"another build": {func(d *cache.Decision) { d.Key.Sources.Engine = "old" }, TuningNone, "wants revalidation (Sources.Engine changed)"},
 		"imported":      {func(d *cache.Decision) { d.Imported = true }, TuningNone, "imported"},
 		"marked": {func(d *cache.Decision) { d.Stale, d.Notes = true, map[string]string{"revalidate": "slow"} }, TuningExact,
-			"marked by the engine: slow: run tune"},
+			"marked: slow: run tune"},
 		"fewer CPUs": {func(d *cache.Decision) { d.Key.CPUs-- }, TuningNone, "untuned, running the defaults"},
 	} {
 		w := newWorld(t)

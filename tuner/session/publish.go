@@ -20,10 +20,7 @@ func (t *tune) publish(ctx context.Context, c confirmation) error {
 	if err != nil {
 		return err
 	}
-	old, look := t.Store.Decision(key)
-	if look.Status != cache.Exact {
-		old = cache.Decision{}
-	}
+	old, hint := t.inherited(ctx, key, c)
 	if t.unheard(c) {
 		slog.Warn("this tune came to no result: nothing is written", "decode", c.decode.Why, "prefill", c.prefill.Why)
 		return t.finish()
@@ -37,6 +34,9 @@ func (t *tune) publish(ctx context.Context, c confirmation) error {
 	for _, g := range c.phases() {
 		if i := slices.IndexFunc(old.Evidence, func(e cache.Evidence) bool { return e.Phase == g.phase }); i >= 0 && t.keeps(g) && t.sameLayouts(old.Arm, arm) {
 			d.Evidence = append(d.Evidence, old.Evidence[i])
+			if hint != "" {
+				d.Mark(g.phase + " was not checked: " + hint)
+			}
 			continue
 		}
 		d.Evidence = append(d.Evidence, t.proof(g))
@@ -65,6 +65,40 @@ func (t *tune) publish(ctx context.Context, c confirmation) error {
 	}
 	t.res.Written++
 	return t.finish()
+}
+
+// inherited is what the store says of the phases that this tune leaves as they were. A hint stays a hint
+// (why is not ""): of its winners those stay that today's backends make and that pass the probe, and
+// they are marked for the tune that asks for them. What was imported is never taken over unmeasured.
+func (t *tune) inherited(ctx context.Context, key cache.DecisionKey, c confirmation) (old cache.Decision, why string) {
+	old, look := t.Store.Decision(key)
+	switch {
+	case look.Status == cache.Exact:
+		return old, ""
+	case look.Status == cache.Miss || old.Imported:
+		return cache.Decision{}, ""
+	}
+	old.Evidence = slices.DeleteFunc(slices.Clone(old.Evidence), func(e cache.Evidence) bool {
+		return !t.keeps(c.of(e.Phase)) || e.Decision != string(measure.Winner) || !t.stillRuns(ctx, old.Arm, e.Phase)
+	})
+	stays := func(phase string) bool {
+		return slices.ContainsFunc(old.Evidence, func(e cache.Evidence) bool { return e.Phase == phase })
+	}
+	old.Arm.Choices = slices.DeleteFunc(slices.Clone(old.Arm.Choices), func(ch kernel.Choice) bool { return !stays(phaseOf(ch.Problem.M)) })
+	if !stays(phaseDecode) {
+		old.Arm.Knobs.ThreadsDecode = 0
+	}
+	if !stays(phasePrefill) {
+		old.Arm.Knobs.ThreadsPrefill = 0
+	}
+	return old, look.Why
+}
+
+// stillRuns reports whether the choices of an arm in a phase can be made and pass the probe.
+func (t *tune) stillRuns(ctx context.Context, arm kernel.Arm, phase string) bool {
+	return !slices.ContainsFunc(arm.Choices, func(ch kernel.Choice) bool {
+		return ch.Problem.Op == kernel.OpLinear && phaseOf(ch.Problem.M) == phase && t.vet(ctx, ch, ch.Config) != nil
+	})
 }
 
 // unheard reports whether no phase was judged, for want of time or of quiet: that is not a default that
