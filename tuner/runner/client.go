@@ -149,7 +149,8 @@ func (r *Runner) kill() {
 // Limits of jobs: a hang costs no more. A caller's deadline, if earlier, counts as a hang too.
 const (
 	limitLoad  = 10 * time.Minute
-	limitBench = 10 * time.Minute
+	limitBench = time.Minute // and for each token
+	limitToken = 2 * time.Second
 	limitStep  = 2 * time.Minute
 	limitSmall = time.Minute
 	limitProbe = 10 * time.Second
@@ -181,7 +182,12 @@ func (r *Runner) Step(ctx context.Context, st Step, artifacts map[string]*kernel
 
 // Bench runs a workload.
 func (r *Runner) Bench(ctx context.Context, b Bench, rec *wire.Receipt) (Benched, error) {
-	return call[Benched](ctx, r, opBench, b, limitBench, rec)
+	return call[Benched](ctx, r, opBench, b, benchLimit(b), rec)
+}
+
+// benchLimit grows with the work: no engine that is alive takes two seconds for a token.
+func benchLimit(b Bench) time.Duration {
+	return limitBench + time.Duration(b.Test.Depth+b.Test.Tokens()*max(1, b.Reps))*limitToken
 }
 
 // SetKnobs changes the knobs that need no reload.

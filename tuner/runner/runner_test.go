@@ -233,3 +233,11 @@ func TestHeadKeepsTheFirstLines(t *testing.T) {
 		t.Errorf("%d bytes, %q", h.b.Len(), h.first())
 	}
 }
+
+// The limit of a workload grows with it: a big model on a slow machine is no hang.
+func TestBenchLimitGrowsWithTheWork(t *testing.T) {
+	small, big := benchLimit(Bench{Test: bench.Test{Gen: 1}, Reps: 1}), benchLimit(Bench{Test: bench.Test{Gen: 128, Depth: 4096}, Reps: 5})
+	if small > 2*time.Minute || big < 2*time.Hour {
+		t.Errorf("%v for a token, %v for 640 at 4096", small, big)
+	}
+}
