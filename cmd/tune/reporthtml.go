@@ -21,11 +21,17 @@ var reportTemplate = template.Must(template.New("report").Parse(reportPage))
 type page struct {
 	*report
 	When, Version string
-	Noise         string
+	Noise         []noiseLine
 	Profile       string // as tune host prints it
 	Phases        []phaseBars
 	Scale         scale
 	Rows          []ratioRow
+}
+
+// noiseLine is what an arithmetic was judged by; Of is empty where there is one only.
+type noiseLine struct {
+	judged
+	Of, Text, Caught string
 }
 
 // phaseBars are the default and the tuned rate of a phase as bars.
@@ -76,9 +82,14 @@ func (r *report) html(when time.Time) ([]byte, error) {
 	if err := printHost(&profile, r.Host); err != nil {
 		return nil, err
 	}
-	p := page{report: r, When: when.UTC().Format("2006-01-02 15:04 UTC"), Version: cli.Version(), Noise: "unknown", Profile: profile.String()}
-	if !math.IsInf(r.Floor.Noise, 0) {
-		p.Noise = fmt.Sprintf("%.2f%%", 100*r.Floor.Noise)
+	p := page{report: r, When: when.UTC().Format("2006-01-02 15:04 UTC"), Version: cli.Version(), Profile: profile.String()}
+	all := r.judged()
+	for _, j := range all {
+		n := noiseLine{judged: j, Of: j.of(all), Text: noiseText(j.Floor)}
+		if j.Sabotage != nil {
+			n.Caught = sabotageText(*j.Sabotage)
+		}
+		p.Noise = append(p.Noise, n)
 	}
 	for _, v := range r.Verdicts {
 		if whole(v) {

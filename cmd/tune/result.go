@@ -28,14 +28,23 @@ type report struct {
 	Model   string        `json:"model"`
 	Busy    bool          `json:"allow_busy,omitempty"`
 	Host    *host.Profile `json:"host"`
-	Floor   measure.Floor `json:"floor"` // of decode
+	Floor   measure.Floor `json:"floor"` // of decode, for the first arithmetic
 	// Floors are those of each phase.
 	Floors   map[string]measure.Floor `json:"floors"`
 	Sabotage *measure.Sabotage        `json:"sabotage,omitempty"`
+	Judged   []judged                 `json:"judged"` // the same for every arithmetic
 	Blocks   []session.Blocks         `json:"blocks,omitempty"`
 	Verdicts []session.Verdict        `json:"verdicts"`
 	Failures []session.Failure        `json:"failures"`
 	Cache    cacheReport              `json:"cache"`
+}
+
+// judged is what the verdicts on one arithmetic rest on.
+type judged struct {
+	Weights  string                   `json:"weights"`
+	Floor    measure.Floor            `json:"floor"`
+	Floors   map[string]measure.Floor `json:"floors"`
+	Sabotage *measure.Sabotage        `json:"sabotage,omitempty"`
 }
 
 type cacheReport struct {
@@ -46,15 +55,20 @@ type cacheReport struct {
 
 func newReport(h *app.Host, f *tuneFlags) *report {
 	r := &report{Schema: 1, BudgetS: f.budget.Seconds(), Model: f.Preset, Busy: f.allowBusy, Host: h.Profile,
-		Verdicts: []session.Verdict{}, Failures: []session.Failure{}}
+		Floor: measure.Floor{Noise: math.Inf(1), Why: "nothing was measured"}, Floors: map[string]measure.Floor{},
+		Judged: []judged{}, Verdicts: []session.Verdict{}, Failures: []session.Failure{}}
 	if f.Model != "" {
 		r.Model = filepath.Base(f.Model)
 	}
 	return r
 }
 
-func (r *report) add(res session.Result) {
-	r.Floor, r.Floors, r.Sabotage = res.Floor, res.Floors, res.Sabotage
+// add adds the result for an arithmetic.
+func (r *report) add(weights string, res session.Result) {
+	if len(r.Judged) == 0 {
+		r.Floor, r.Floors, r.Sabotage = res.Floor, res.Floors, res.Sabotage
+	}
+	r.Judged = append(r.Judged, judged{weights, res.Floor, res.Floors, res.Sabotage})
 	r.Blocks = append(r.Blocks, res.Blocks...)
 	r.Verdicts = append(r.Verdicts, res.Verdicts...)
 	r.Failures = append(r.Failures, res.Failures...)
@@ -104,11 +118,14 @@ func (r *report) writeJSON(w io.Writer) error {
 
 func (r *report) writeText(w io.Writer) error {
 	fmt.Fprintf(w, "%s on %s, %.0f of %.0f s\n", r.Model, r.Host.CPU.Name, r.Seconds, r.BudgetS)
-	for _, phase := range slices.Sorted(maps.Keys(r.Floors)) {
-		fmt.Fprintf(w, "noise floor %-8s %s\n", phase, floorText(r.Floors[phase]))
-	}
-	if len(r.Floors) == 0 {
-		fmt.Fprintf(w, "noise floor %s\n", floorText(r.Floor))
+	all := r.judged()
+	for _, j := range all {
+		for _, phase := range slices.Sorted(maps.Keys(j.Floors)) {
+			fmt.Fprintf(w, "noise floor %-8s %s%s\n", phase, j.of(all), floorText(j.Floors[phase]))
+		}
+		if len(j.Floors) == 0 {
+			fmt.Fprintf(w, "noise floor %s%s\n", j.of(all), floorText(j.Floor))
+		}
 	}
 	for _, v := range r.Verdicts {
 		if v.Problem != "whole" {
@@ -124,8 +141,10 @@ func (r *report) writeText(w io.Writer) error {
 		}
 		fmt.Fprintln(w)
 	}
-	if s := r.Sabotage; s != nil {
-		fmt.Fprintf(w, "planted sabotage: %s\n", sabotageText(*s))
+	for _, j := range all {
+		if j.Sabotage != nil {
+			fmt.Fprintf(w, "planted sabotage: %s%s\n", j.of(all), sabotageText(*j.Sabotage))
+		}
 	}
 	for _, v := range r.Verdicts {
 		if v.Finalist {
@@ -143,12 +162,31 @@ func (r *report) writeText(w io.Writer) error {
 	return err
 }
 
-func floorText(f measure.Floor) string {
-	noise := "unknown"
-	if !math.IsInf(f.Noise, 0) {
-		noise = fmt.Sprintf("%.2f%%", 100*f.Noise)
+// judged is what the verdicts rest on, by arithmetic. Reports of older builds have that of one.
+func (r *report) judged() []judged {
+	if len(r.Judged) > 0 {
+		return r.Judged
 	}
-	return fmt.Sprintf("%s (kept %d, dropped %d)", noise, f.Kept, f.Dropped)
+	return []judged{{Floor: r.Floor, Floors: r.Floors, Sabotage: r.Sabotage}}
+}
+
+// of names the arithmetic where there are several.
+func (j judged) of(all []judged) string {
+	if len(all) < 2 {
+		return ""
+	}
+	return j.Weights + ": "
+}
+
+func floorText(f measure.Floor) string {
+	return fmt.Sprintf("%s (kept %d, dropped %d)", noiseText(f), f.Kept, f.Dropped)
+}
+
+func noiseText(f measure.Floor) string {
+	if math.IsInf(f.Noise, 0) {
+		return "unknown"
+	}
+	return fmt.Sprintf("%.2f%%", 100*f.Noise)
 }
 
 // sabotageText says what became of the arms that were planted to test the judge.

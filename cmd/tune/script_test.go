@@ -123,7 +123,7 @@ func TestScripts(t *testing.T) {
 			case "amd64":
 				return runtime.GOARCH == "amd64", nil
 			case "judged":
-				return judged.Load(), nil
+				return verdictSeen.Load(), nil
 			}
 			return false, fmt.Errorf("unknown condition %q", cond)
 		},
@@ -154,8 +154,8 @@ func modeCmd(ts *testscript.TestScript, _ bool, args []string) {
 	}
 }
 
-// judged says whether a tuned command came to a verdict.
-var judged atomic.Bool
+// verdictSeen says whether a tuned command came to a verdict.
+var verdictSeen atomic.Bool
 
 // tuned REPORT DIR BUDGET... tunes the smallest preset until a budget is enough for a verdict, since the
 // machine may be busy. With a verdict the store must hold the decision, without one none; condition
@@ -177,10 +177,10 @@ func tunedCmd(ts *testscript.TestScript, _ bool, args []string) {
 		saysSomething := func(v session.Verdict) bool {
 			return v.Problem == "whole" && v.Why != measure.WhyBudget && !strings.HasSuffix(v.Why, "too few are left")
 		}
-		if judged.Store(slices.ContainsFunc(r.Verdicts, saysSomething)); judged.Load() != (len(found) == 1) || judged.Load() && r.Cache.Written == 0 {
-			ts.Fatalf("a verdict: %t; %d entries written, %d decisions found", judged.Load(), r.Cache.Written, len(found))
+		if verdictSeen.Store(slices.ContainsFunc(r.Verdicts, saysSomething)); verdictSeen.Load() != (len(found) == 1) || verdictSeen.Load() && r.Cache.Written == 0 {
+			ts.Fatalf("a verdict: %t; %d entries written, %d decisions found", verdictSeen.Load(), r.Cache.Written, len(found))
 		}
-		if judged.Load() {
+		if verdictSeen.Load() {
 			return
 		}
 	}

@@ -176,7 +176,7 @@ func tuneHost(cmd *cobra.Command, s *cli.Shared, f *tuneFlags) error {
 			o.Journal = filepath.Join(dir, "journal-"+string(n.Weights)+".jsonl")
 		}
 		res, err := session.Tune(cmd.Context(), o)
-		rep.add(res)
+		rep.add(string(n.Weights), res)
 		if errors.Is(err, session.ErrFloor) {
 			err = fmt.Errorf("%w: %v%s", cli.ErrRefused, err, watch.busy())
 		} else if errors.Is(err, measure.ErrVoid) {
