@@ -17,6 +17,7 @@ import (
 	"github.com/tilewright/tilewright/kernel"
 	"github.com/tilewright/tilewright/plugins/avx2"
 	"github.com/tilewright/tilewright/plugins/generic"
+	"github.com/tilewright/tilewright/search"
 	"github.com/tilewright/tilewright/tuner/measure"
 	"github.com/tilewright/tilewright/tuner/resolve"
 	"github.com/tilewright/tilewright/tuner/runner"
@@ -56,6 +57,33 @@ func TestLayoutsAreJudgedByBothPhases(t *testing.T) {
 		joint, why := u.judgeLayout(x)
 		if (why == "") != (c.why == "") || !strings.Contains(why, c.why) || (why == "") != (joint > 0) {
 			t.Errorf("%s: %g, %q", name, joint, why)
+		}
+	}
+}
+
+// Of a class's layouts that gain one is taken, the best: only it is a finalist, and what was found for the
+// layout of before is none any more.
+func TestOnlyTheLayoutTakenIsAFinalist(t *testing.T) {
+	u := testTune(t)
+	u.asked[phasePrefill] = true
+	trial := func(to kernel.Layout, gain float64) *layoutTrial {
+		g := []float64{gain, gain + .001, gain - .001}
+		return &layoutTrial{class: u.classes[0], from: narrow, to: to, gains: map[int][]float64{1: g, 512: g}, other: map[int]kernel.Choice{1: {}, 512: {}}}
+	}
+	best := &search.Result{Score: 0.1, Blocks: 3}
+	u.note(u.classes[0], u.variant(t, 1), best, pointID{u.classes[0].Key(), 1}, true)
+	u.note(u.classes[1], u.variant(t, 1), best, pointID{u.classes[1].Key(), 1}, true)
+	four := kernel.Layout{Lanes: 16, Cols: 4}
+	for _, x := range []*layoutTrial{trial(broad, .03), trial(four, .05), trial(kernel.Layout{Lanes: 16, Cols: 8}, .01)} {
+		u.noteLayouts([]*layoutTrial{x}, "")
+	}
+	if u.layouts[u.classes[0].Key()] != four {
+		t.Fatalf("took %v", u.layouts)
+	}
+	for _, v := range u.res.Verdicts {
+		other := strings.HasPrefix(v.Problem, u.classes[1].String())
+		if want := other || strings.HasSuffix(v.Problem, four.String()); v.Finalist != want || !want && v.Why == "" {
+			t.Errorf("%s: finalist %t, %q", v.Problem, v.Finalist, v.Why)
 		}
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"maps"
 	"math"
 	"slices"
+	"strings"
 
 	"github.com/tilewright/tilewright/engine/model"
 	"github.com/tilewright/tilewright/kernel"
@@ -49,9 +50,12 @@ func (t *tune) noteLayouts(trials []*layoutTrial, skipped string) {
 		if skipped == "" {
 			joint, why = t.judgeLayout(x)
 		}
-		key := x.class.Key()
-		if why == "" && joint > t.layoutGain[key] {
+		switch {
+		case why != "":
+		case joint > t.layoutGain[x.class.Key()]:
 			t.takeLayout(x, joint)
+		default:
+			why = "another layout gains more"
 		}
 		for _, s := range layoutStages {
 			if !covers(x.class, s.m) || !t.asked[phaseOf(s.m)] {
@@ -76,6 +80,12 @@ func (t *tune) noteLayouts(trials []*layoutTrial, skipped string) {
 func (t *tune) takeLayout(x *layoutTrial, joint float64) {
 	key := x.class.Key()
 	t.layouts[key], t.layoutGain[key] = x.to, joint
+	for i, v := range t.res.Verdicts {
+		if v.Finalist && strings.HasPrefix(v.Problem, x.class.String()+" m") {
+			t.res.Verdicts[i].Finalist = false
+			t.res.Verdicts[i].Why += ", but its weights lie in another layout now: " + x.to.String()
+		}
+	}
 	for _, m := range kernel.MPoints {
 		delete(t.best, pointID{key, m})
 	}
