@@ -32,6 +32,7 @@ type fakeHost struct {
 	once     bool                                                  // a broken runner: repetitions are not run
 	nonce    func(b runner.Bench) string                           // of the receipt, "" for the right one
 	calls    func(k kernel.Knobs, b runner.Bench) map[string]int64 // of knob screening
+	each     func()                                                // at the end of each job
 	blockFor bool                                                  // Bench waits for its context to end
 }
 
@@ -87,6 +88,9 @@ func (p *fakeProcess) Bench(ctx context.Context, b runner.Bench, rec *wire.Recei
 		if h.once {
 			break
 		}
+	}
+	if h.each != nil {
+		h.each()
 	}
 	if ctx.Err() != nil {
 		return out, ctx.Err()

@@ -4,11 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/tilewright/tilewright/kernel"
+	"github.com/tilewright/tilewright/tuner/journal"
 	"github.com/tilewright/tilewright/tuner/measure"
 	"github.com/tilewright/tilewright/tuner/runner"
 )
@@ -134,5 +137,50 @@ func TestInertKnobsAreNotRaced(t *testing.T) {
 	}
 	if u.knobs != u.Knobs {
 		t.Errorf("equal values made %+v", u.knobs)
+	}
+}
+
+// A race of a knob that a kill cut short goes on where it was: the blocks that were measured count.
+func TestKnobRaceResumes(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "journal")
+	race := func(stopAfter int) (*fakeHost, *tune, error) {
+		h := newFakeHost()
+		h.calls = func(k kernel.Knobs, b runner.Bench) map[string]int64 {
+			return map[string]int64{"x": int64(k.ThreadsDecode)}
+		}
+		u := onFake(t, h, 10*time.Minute)
+		u.Prefill = false
+		var err error
+		if u.journal, err = journal.Open(path, "s"); err != nil {
+			t.Fatal(err)
+		}
+		defer u.closeJournal()
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		h.each = func() {
+			if len(h.benches) == stopAfter {
+				cancel()
+			}
+		}
+		p, _ := h.start(ctx, u.lab.plan)
+		return h, u, u.raceKnobs(ctx, p, h.now.Add(5*time.Minute))
+	}
+	const cut = 10
+	whole, _, err := race(0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Remove(path); err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := race(cut); !errors.Is(err, context.Canceled) {
+		t.Fatal(err)
+	}
+	rest, u, err := race(0)
+	if err != nil || len(u.res.Verdicts) == 0 {
+		t.Fatal(err, u.res.Verdicts)
+	}
+	if lost := cut + len(rest.benches) - len(whole.benches); lost < 0 || lost > 2 {
+		t.Errorf("%d benches in one go; %d before the kill and %d after it", len(whole.benches), cut, len(rest.benches))
 	}
 }

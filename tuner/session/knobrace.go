@@ -36,7 +36,10 @@ var proc fs.FS = os.DirFS("/")
 // value: they are inert, and not raced. The trace is the receipt's calls and bytes, and how many
 // threads worked.
 func (s *knobSource) acting(control int, values []int) (acting, inert []int, err error) {
-	seen := map[string]bool{}
+	seen, key := map[string]bool{}, fmt.Sprint(s.k.name, control, values)
+	if s.t.done("inert", key, &inert) {
+		return slices.DeleteFunc(values, func(v int) bool { return slices.Contains(inert, v) }), inert, nil
+	}
 	for _, v := range append([]int{control}, values...) {
 		trace, err := s.trace(v)
 		if err != nil {
@@ -51,6 +54,7 @@ func (s *knobSource) acting(control int, values []int) (acting, inert []int, err
 		}
 		seen[trace] = true
 	}
+	s.t.add("inert", key, inert)
 	return acting, inert, nil
 }
 
@@ -93,11 +97,12 @@ func (s *knobSource) compete(control int, values []int) ([]standing, error) {
 	for _, v := range values {
 		arms = append(arms, kernel.Config{s.k.name: int64(v)})
 	}
+	src := &recorded{t: s.t, src: s, name: "knob " + s.k.name}
 	race := search.NewRace(len(arms), search.RaceOptions{MaxBlocks: 12, Seed: s.t.Seed})
 	var err error
 	for err == nil && !race.Done() {
 		var b search.Block
-		if b, err = s.Measure(arms, race.Next()); err == nil {
+		if b, err = src.Measure(arms, race.Next()); err == nil {
 			race.Add(b)
 		}
 	}
