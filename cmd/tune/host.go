@@ -52,7 +52,8 @@ func hostCmd(s *cli.Shared) *cobra.Command {
 		},
 	}
 	c.Flags().BoolVar(&measure, "ceilings", true, "measure what the machine can do at best; takes some seconds")
-	c.Flags().StringVar(&file, "host-profile", "", "replay the profile in `FILE`, which tune host --json wrote")
+	c.Flags().StringVar(&file, "host-profile", "", "replay the profile in `FILE`, which tune host --json wrote (TILEWRIGHT_HOST_PROFILE_FILE)")
+	cli.KnownAs(c.Flags(), "host-profile", "host-profile-file") // tune has a switch of that name
 	return c
 }
 

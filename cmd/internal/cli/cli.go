@@ -152,32 +152,51 @@ func applyDefaults(cmd *cobra.Command, file string) error {
 	}
 	var err error
 	cmd.Flags().VisitAll(func(f *pflag.Flag) {
-		if err != nil || f.Changed || f.Name == "help" || f.Name == "version" || !v.IsSet(f.Name) {
+		key := keyOf(f)
+		if err != nil || f.Changed || f.Name == "help" || f.Name == "version" || !v.IsSet(key) {
 			return
 		}
 		if e := setDefault(cmd.Flags(), f, v); e != nil {
-			err = Usagef("%s=%v from the environment or --config: %v", f.Name, v.Get(f.Name), e)
+			err = Usagef("%s=%v from the environment or --config: %v", key, v.Get(key), e)
 		}
 	})
 	return err
 }
 
+// KnownAs gives a flag another name in the environment and in the file of --config, where two commands
+// have flags of one name that mean different things.
+func KnownAs(fs *pflag.FlagSet, flag, name string) {
+	if err := fs.SetAnnotation(flag, knownAs, []string{name}); err != nil {
+		panic(err) // a misspelt flag, found by any test of the command
+	}
+}
+
+const knownAs = "known-as"
+
+// keyOf is a flag's name in the environment and in the file of --config.
+func keyOf(f *pflag.Flag) string {
+	if a := f.Annotations[knownAs]; len(a) > 0 {
+		return a[0]
+	}
+	return f.Name
+}
+
 // setDefault sets a flag to viper's value: a list of a file, or what could have been typed.
 func setDefault(fs *pflag.FlagSet, f *pflag.Flag, v *viper.Viper) error {
-	if _, list := v.Get(f.Name).([]any); !list {
-		return fs.Set(f.Name, v.GetString(f.Name))
+	if _, list := v.Get(keyOf(f)).([]any); !list {
+		return fs.Set(f.Name, v.GetString(keyOf(f)))
 	}
 	many, ok := f.Value.(pflag.SliceValue)
 	if !ok {
 		return errors.New("want one value, not a list")
 	}
 	f.Changed = true
-	return many.Replace(v.GetStringSlice(f.Name))
+	return many.Replace(v.GetStringSlice(keyOf(f)))
 }
 
 func allFlags(c *cobra.Command) map[string]bool {
 	known := map[string]bool{}
-	add := func(f *pflag.Flag) { known[f.Name] = true }
+	add := func(f *pflag.Flag) { known[keyOf(f)] = true }
 	c.PersistentFlags().VisitAll(add)
 	c.Flags().VisitAll(add)
 	for _, sub := range c.Commands() {
