@@ -66,6 +66,9 @@ func (f *ModelFlags) Numerics() (model.Numerics, error) {
 	if err := n.Validate(); err != nil {
 		return n, cli.Usagef("--weights: %v", err)
 	}
+	if n.Weights == model.F32 && f.KV != "" && f.KV != string(kernel.ElemF32) {
+		return n, cli.Usagef("--kv-type %s: --weights f32 is the reference, its KV cache is f32", f.KV)
+	}
 	return n, nil
 }
 
