@@ -290,6 +290,9 @@ func (t *tune) rules(ctx context.Context, arm kernel.Arm, conf confirmation) ([]
 		r := cache.Rule{Key: t.Target.RuleKey(f), Layout: l, Knobs: arm.Knobs}
 		old, look := t.Store.Rule(r.Key)
 		keep := look.Status == cache.Exact && old.Layout == l
+		if t.unmeasured(old, c) {
+			continue
+		}
 		if keep {
 			r.Knobs = taught(arm.Knobs, old.Knobs, conf)
 		}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"hash/fnv"
 	"math"
+	"slices"
 	"time"
 
 	"github.com/tilewright/tilewright/engine/bench"
@@ -165,6 +166,7 @@ type quest struct {
 	class model.Class
 	def   kernel.Choice // the control
 	limit int           // configurations to try
+	hints []kernel.Config
 	seed  uint64
 	done  func(best *search.Result, searched bool) // nil if nothing beat the control; whether any block was measured
 }
@@ -179,6 +181,7 @@ func (t *tune) questOf(ctx context.Context, c model.Class, m int) (quest, error)
 	if q.def, err = t.lab.plan.Choice(ctx, c.Problem(t.Target.Numerics.Weights, m, l)); err != nil {
 		return q, err
 	}
+	q.hints = t.hints(c, q.def)
 	q.done = func(best *search.Result, searched bool) { t.note(c, q.def, best, pointID{c.Key(), m}, searched) }
 	return q, nil
 }
@@ -194,6 +197,7 @@ func (t *tune) search(ctx context.Context, a *arena, q quest) (insitu.Search, er
 	if err != nil {
 		return none, err
 	}
+	strat = &hinted{strat, slices.DeleteFunc(q.hints, func(c kernel.Config) bool { return space.Check(c) != nil })}
 	a.classes[q.name], a.defaults[q.name] = q.class, q.def
 	layers := runner.LayersOf(q.class)
 	run := func(src search.Source) error {
