@@ -70,7 +70,7 @@ func measureNoise(cmd *cobra.Command, s *cli.Shared, f *tuneFlags, each time.Dur
 	if err != nil {
 		return none, err
 	}
-	b, err := app.NewBackends(cmd.Context(), h.Features, s.PluginDir)
+	b, err := app.NewBackends(cmd.Context(), h.Features, s.PluginDir, s.CacheDir)
 	if err != nil {
 		return none, err
 	}

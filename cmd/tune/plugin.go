@@ -80,7 +80,7 @@ func listPlugins(ctx context.Context, dir string, features kernel.Features) ([]p
 		m, err := all[name].Manifest(ctx)
 		rows = append(rows, row(m, builtIn, srcdigest.Backend(name), err, features))
 	}
-	found, err := host.Discover(ctx, dir, host.Options{})
+	found, err := host.Discover(ctx, dir, "", host.Options{})
 	if err != nil {
 		return nil, fmt.Errorf("plugin directory: %w", err)
 	}

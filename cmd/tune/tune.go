@@ -129,7 +129,7 @@ func tuneHost(cmd *cobra.Command, s *cli.Shared, f *tuneFlags) error {
 	if f.Threads > len(h.CPUs) {
 		return cli.Usagef("--threads %d: this process may use %d cores", f.Threads, len(h.CPUs))
 	}
-	b, err := app.NewBackends(cmd.Context(), h.Features, s.PluginDir)
+	b, err := app.NewBackends(cmd.Context(), h.Features, s.PluginDir, s.CacheDir)
 	if err != nil {
 		return err
 	}

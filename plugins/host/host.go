@@ -110,20 +110,31 @@ func (p *Plugin) greet(ctx context.Context) error {
 		return &StartError{Backend: p.src.Name, Path: p.src.Path, Why: fmt.Sprintf("its manifest names it %q", m.Name)}
 	}
 	p.man = m
-	for _, name := range m.Env {
-		if v, ok := os.LookupEnv(name); ok && p.src.Reattach == nil {
-			p.env = append(p.env, name+"="+v)
-		}
+	if p.src.Reattach == nil {
+		p.env, p.id.Digest = declared(m, p.id.Digest)
 	}
 	if len(p.env) == 0 {
 		return nil
 	}
-	sort.Strings(p.env)
-	sum := sha256.Sum256([]byte(p.id.Digest + "\n" + strings.Join(p.env, "\n")))
-	p.id.Digest = hex.EncodeToString(sum[:])
 	p.stop()
 	p.man, err = p.fetchManifest(ctx)
 	return err
+}
+
+// declared are the variables that a manifest declares and that are set here, and the digest of the code
+// with them.
+func declared(m kernel.Manifest, code string) (env []string, digest string) {
+	for _, name := range m.Env {
+		if v, ok := os.LookupEnv(name); ok {
+			env = append(env, name+"="+v)
+		}
+	}
+	if len(env) == 0 {
+		return nil, code
+	}
+	sort.Strings(env)
+	sum := sha256.Sum256([]byte(code + "\n" + strings.Join(env, "\n")))
+	return env, hex.EncodeToString(sum[:])
 }
 
 func (p *Plugin) fetchManifest(ctx context.Context) (kernel.Manifest, error) {

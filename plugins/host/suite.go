@@ -5,17 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"os"
-	"path/filepath"
 	"slices"
 	"sort"
-	"strings"
 	"sync"
 
 	"github.com/sourcegraph/conc/iter"
 
 	"github.com/tilewright/tilewright/kernel"
-	"github.com/tilewright/tilewright/plugins/proto/wire"
 )
 
 // Set is a suite of running backends. Failed holds those that did not start, by name: the others
@@ -110,48 +106,4 @@ func (s *Set) Digest(name string) string {
 // Close ends all backends, together.
 func (s *Set) Close() error {
 	return errors.Join(iter.Map(s.Plugins, func(p **Plugin) error { return (*p).Close() })...)
-}
-
-// Found is what Discover says of one file.
-type Found struct {
-	Source   Source
-	Manifest kernel.Manifest
-	Digest   string // identity: sha256 of the file, and of the environment that it declares where any is set
-	Err      error  // why it cannot be used
-}
-
-// Discover starts every third-party backend of a directory once and reports each by itself: one bad
-// backend never hides the rest. A directory that does not exist holds none.
-func Discover(ctx context.Context, dir string, o Options) ([]Found, error) {
-	entries, err := os.ReadDir(dir)
-	if errors.Is(err, os.ErrNotExist) {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, err
-	}
-	dir, err = filepath.Abs(dir)
-	if err != nil {
-		return nil, err
-	}
-	var paths []string
-	for _, e := range entries {
-		if strings.HasPrefix(e.Name(), wire.BinaryPrefix) && !e.IsDir() {
-			paths = append(paths, filepath.Join(dir, e.Name()))
-		}
-	}
-	return iter.Map(paths, func(path *string) Found { return probe(ctx, *path, o) }), nil
-}
-
-func probe(ctx context.Context, path string, o Options) Found {
-	src, err := External(path)
-	if err != nil {
-		return Found{Source: Source{Path: path}, Err: err}
-	}
-	p, err := Open(ctx, src, o)
-	if err != nil {
-		return Found{Source: src, Err: err}
-	}
-	defer p.Close()
-	return Found{Source: src, Manifest: p.man, Digest: p.id.Digest}
 }

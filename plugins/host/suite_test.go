@@ -33,7 +33,7 @@ func TestDiscover(t *testing.T) {
 	os.WriteFile(filepath.Join(dir, wire.BinaryPrefix+"text"), []byte("not a program"), 0o700)
 	os.WriteFile(filepath.Join(dir, "README"), nil, 0o600)
 
-	found, err := Discover(t.Context(), dir, quick)
+	found, err := Discover(t.Context(), dir, "", quick)
 	if err != nil || len(found) != 4 {
 		t.Fatalf("%d found, %v", len(found), err)
 	}
@@ -46,7 +46,7 @@ func TestDiscover(t *testing.T) {
 			t.Errorf("%s: %v, want %q", f.Source.Name, f.Err, want)
 		}
 	}
-	if found, err := Discover(t.Context(), filepath.Join(dir, "none"), quick); err != nil || found != nil {
+	if found, err := Discover(t.Context(), filepath.Join(dir, "none"), "", quick); err != nil || found != nil {
 		t.Errorf("missing directory: %v, %v", found, err)
 	}
 }
@@ -96,7 +96,7 @@ func TestDiscoveredIdentityHoldsTheEnvironment(t *testing.T) {
 	os.Chmod(dir, 0o700)
 	install(t, dir, "env")
 	digest := func() string {
-		found, err := Discover(t.Context(), dir, quick)
+		found, err := Discover(t.Context(), dir, "", quick)
 		if err != nil || len(found) != 1 || found[0].Err != nil {
 			t.Fatalf("%+v %v", found, err)
 		}

@@ -45,8 +45,9 @@ type Backends struct {
 	set *host.Set
 }
 
-// NewBackends finds the built-in backends that this host can run, and third parties in pluginDir.
-func NewBackends(ctx context.Context, features kernel.Features, pluginDir string) (*Backends, error) {
+// NewBackends finds the built-in backends that this host can run, and third parties in pluginDir. What
+// those say of themselves is remembered in cacheDir, "" for not at all.
+func NewBackends(ctx context.Context, features kernel.Features, pluginDir, cacheDir string) (*Backends, error) {
 	b := &Backends{features: features, info: map[string]resolve.BackendInfo{}}
 	for name, be := range Builtins() {
 		m, err := be.Manifest(ctx)
@@ -60,15 +61,19 @@ func NewBackends(ctx context.Context, features kernel.Features, pluginDir string
 		b.info[name] = resolve.BackendInfo{Digest: digest, Version: m.Version}
 		b.sources = append(b.sources, host.Builtin(name, digest))
 	}
-	return b, b.discover(ctx, pluginDir)
+	return b, b.discover(ctx, pluginDir, cacheDir)
 }
 
 // discover adds third parties; a bad one is a warning, never a failure of the rest.
-func (b *Backends) discover(ctx context.Context, dir string) error {
+func (b *Backends) discover(ctx context.Context, dir, cacheDir string) error {
 	if found, _ := filepath.Glob(filepath.Join(dir, "tilewright-backend-*")); dir == "" || len(found) == 0 {
 		return nil
 	}
-	found, err := host.Discover(ctx, dir, host.Options{})
+	memo := ""
+	if cacheDir != "" {
+		memo = filepath.Join(cacheDir, "backends.json")
+	}
+	found, err := host.Discover(ctx, dir, memo, host.Options{})
 	if err != nil {
 		slog.Warn("plugin directory not used", "dir", dir, "why", err)
 		return nil

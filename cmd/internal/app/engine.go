@@ -205,7 +205,11 @@ func (l *Loaded) load(ctx context.Context, s *cli.Shared, f *ModelFlags, ref run
 	if err := f.Check(l.Model); err != nil {
 		return err
 	}
-	b, err := NewBackends(ctx, l.Host.Features, s.PluginDir)
+	memo := s.CacheDir
+	if f.Pin {
+		memo = ""
+	}
+	b, err := NewBackends(ctx, l.Host.Features, s.PluginDir, memo)
 	if err != nil {
 		return err
 	}

@@ -1,0 +1,71 @@
+package host
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+)
+
+// A backend is not started again for what it said before, unless its file, or anything that others could
+// have tampered with, is not what it was.
+func TestBackendsAreRemembered(t *testing.T) {
+	dir, memo := t.TempDir(), filepath.Join(t.TempDir(), "backends.json")
+	os.Chmod(dir, 0o700)
+	path := install(t, dir, "env")
+	t.Setenv("FAKE_KNOB", "asked")
+	discover := func() Found {
+		t.Helper()
+		found, err := Discover(t.Context(), dir, memo, quick)
+		if err != nil || len(found) != 1 || found[0].Err != nil {
+			t.Fatalf("%+v, %v", found, err)
+		}
+		return found[0]
+	}
+	first := discover()
+	b, err := os.ReadFile(memo)
+	if err != nil || first.Manifest.Version != "asked/" {
+		t.Fatal(first, err)
+	}
+	plant := func() { // what is remembered can be told from what is said
+		t.Helper()
+		if err := os.WriteFile(memo, bytes.ReplaceAll(b, []byte(`"asked/"`), []byte(`"known"`)), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	plant()
+	if f := discover(); f.Manifest.Version != "known" || f.Digest != first.Digest || f.Source != first.Source {
+		t.Errorf("not remembered: %+v", f)
+	}
+	t.Setenv("FAKE_KNOB", "changed")
+	if f := discover(); f.Manifest.Version != "known" || f.Digest == first.Digest {
+		t.Errorf("the environment is part of the identity: %+v", f)
+	}
+	t.Setenv("FAKE_KNOB", "asked")
+	for name, spoil := range map[string]func(){
+		"others may write the memo": func() { os.Chmod(memo, 0o666) },
+		"its folder":                func() { os.Chmod(filepath.Dir(memo), 0o777) },
+		"torn":                      func() { os.Truncate(memo, 10) },
+		"touched":                   func() { os.Chtimes(path, time.Now(), time.Now()) },
+		"replaced":                  func() { os.Remove(path); install(t, dir, "env") },
+	} {
+		discover()
+		os.Chmod(filepath.Dir(memo), 0o700)
+		os.Remove(memo)
+		discover()
+		if b, err = os.ReadFile(memo); err != nil {
+			t.Fatal(err)
+		}
+		plant()
+		spoil()
+		if f := discover(); f.Manifest.Version != "asked/" {
+			t.Errorf("%s: it was believed", name)
+		}
+		os.Chmod(filepath.Dir(memo), 0o700)
+	}
+	os.Chmod(path, 0o777)
+	if found, err := Discover(t.Context(), dir, memo, quick); err != nil || found[0].Err == nil {
+		t.Errorf("remembered what is not trusted: %+v, %v", found, err)
+	}
+}
