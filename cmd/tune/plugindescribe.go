@@ -33,7 +33,7 @@ func pluginDescribeCmd(s *cli.Shared) *cobra.Command {
 			}
 			if len(args) == 1 {
 				if s.JSON {
-					return printJSON(w, wire.Description{Protocol: wire.ProtocolVersion, Manifest: m})
+					return printJSON(w, description{1, wire.Description{Protocol: wire.ProtocolVersion, Manifest: listed(m)}})
 				}
 				return printManifest(w, m, b.ID().Digest)
 			}
@@ -50,11 +50,24 @@ func pluginDescribeCmd(s *cli.Shared) *cobra.Command {
 				return err
 			}
 			if s.JSON {
+				sp.Params = nonNil(sp.Params)
 				return printJSON(w, map[string]any{"schema": 1, "backend": b.ID(), "problem": p, "space": sp})
 			}
 			return printSpace(w, p, sp)
 		},
 	}
+}
+
+// description is what `tune plugin describe --json` prints.
+type description struct {
+	Schema int `json:"schema"`
+	wire.Description
+}
+
+// listed is a manifest whose lists are none where they are empty, not null.
+func listed(m kernel.Manifest) kernel.Manifest {
+	m.Requires, m.Ops = nonNil(m.Requires), nonNil(m.Ops)
+	return m
 }
 
 // withRequired adds the features that a backend requires: what is only printed runs nowhere.

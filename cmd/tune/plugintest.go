@@ -36,6 +36,7 @@ func pluginTestCmd(s *cli.Shared) *cobra.Command {
 				return ctx.Err()
 			}
 			if s.JSON {
+				r.Manifest = listed(r.Manifest)
 				err = printJSON(cmd.OutOrStdout(), conformanceJSON{1, r})
 			} else {
 				err = r.Write(cmd.OutOrStdout())

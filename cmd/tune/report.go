@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/tilewright/tilewright/cmd/internal/cli"
+	"github.com/tilewright/tilewright/kernel"
 	"github.com/tilewright/tilewright/tuner/measure"
 	"github.com/tilewright/tilewright/tuner/session"
 )
@@ -77,7 +78,27 @@ func loadReport(dir string) (*report, time.Time, error) {
 	if r.Schema != 1 || r.Host == nil {
 		return nil, time.Time{}, fmt.Errorf("%s: schema %d, this build reads 1: tune again", file, r.Schema)
 	}
-	return r, fi.ModTime(), nil
+	return r.whole(), fi.ModTime(), nil
+}
+
+// whole fills in what reports of older builds lack.
+func (r *report) whole() *report {
+	r.Judged = r.judged()
+	if r.Floors == nil {
+		r.Floors = map[string]measure.Floor{}
+	}
+	for i := range r.Judged {
+		if r.Judged[i].Floors == nil {
+			r.Judged[i].Floors = map[string]measure.Floor{}
+		}
+	}
+	for i := range r.Verdicts {
+		if r.Verdicts[i].Config == nil {
+			r.Verdicts[i].Config = kernel.Config{}
+		}
+	}
+	r.Verdicts, r.Failures = nonNil(r.Verdicts), nonNil(r.Failures)
+	return r
 }
 
 // writeDetails prints every verdict and failure, which the summary leaves out.

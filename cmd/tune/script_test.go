@@ -23,6 +23,7 @@ import (
 	"github.com/tilewright/tilewright/cache"
 	"github.com/tilewright/tilewright/cmd/internal/app"
 	"github.com/tilewright/tilewright/cmd/internal/cli"
+	"github.com/tilewright/tilewright/cmd/internal/scripttest"
 	"github.com/tilewright/tilewright/kernel"
 	"github.com/tilewright/tilewright/tuner/measure"
 	"github.com/tilewright/tilewright/tuner/session"
@@ -96,7 +97,7 @@ func TestScripts(t *testing.T) {
 	testscript.Run(t, testscript.Params{
 		Dir: "testdata/script", UpdateScripts: *update, RequireExplicitExec: true,
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
-			"exits": exits, "store": storeCmd, "mode": modeCmd, "tuned": tunedCmd,
+			"exits": scripttest.Cmds["exits"], "conforms": scripttest.Cmds["conforms"], "store": storeCmd, "mode": modeCmd, "tuned": tunedCmd,
 		},
 		Setup: func(e *testscript.Env) error {
 			root, err := filepath.Abs("../..")
@@ -128,21 +129,6 @@ func TestScripts(t *testing.T) {
 			return false, fmt.Errorf("unknown condition %q", cond)
 		},
 	})
-}
-
-// exits STATUS COMMAND... checks a command's exit status.
-func exits(ts *testscript.TestScript, _ bool, args []string) {
-	err := ts.Exec(args[1], args[2:]...)
-	got := 0
-	var exit *exec.ExitError
-	if errors.As(err, &exit) {
-		got = exit.ExitCode()
-	} else {
-		ts.Check(err)
-	}
-	if strconv.Itoa(got) != args[0] {
-		ts.Fatalf("exit status %d, want %s", got, args[0])
-	}
 }
 
 // mode MODE FILE checks permissions.

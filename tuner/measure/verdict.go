@@ -30,9 +30,15 @@ const Margin = 0.01
 // Ratio is a paired ratio to the control with its 95% interval, above 1 where the arm is better.
 type Ratio struct{ Median, Lo, Hi float64 }
 
-// MarshalJSON writes null for what is unknown.
+// MarshalJSON writes null for what is unknown. No ratio is 0: that is a log-ratio without a lower bound.
 func (r Ratio) MarshalJSON() ([]byte, error) {
-	return json.Marshal(map[string]*float64{"median": number(r.Median), "lo": number(r.Lo), "hi": number(r.Hi)})
+	known := func(x float64) *float64 {
+		if x <= 0 {
+			return nil
+		}
+		return number(x)
+	}
+	return json.Marshal(map[string]*float64{"median": known(r.Median), "lo": known(r.Lo), "hi": known(r.Hi)})
 }
 
 // UnmarshalJSON reads null as unknown.

@@ -142,8 +142,12 @@ func (t *tune) report(c *confirmation) {
 		}
 		g.Why = why
 		kept, of := g.judge.Kept()
+		stands := t.Knobs
+		if g.Decision == measure.Winner {
+			stands = t.knobs
+		}
 		t.res.Verdicts = append(t.res.Verdicts, Verdict{Phase: g.phase, Weights: string(t.Target.Numerics.Weights), Problem: "whole",
-			Ratio: g.Ratio, Decision: string(g.Decision), Why: g.Why, Kept: kept, Pairs: of,
+			Config: knobConfig(g.phase, stands), Ratio: g.Ratio, Decision: string(g.Decision), Why: g.Why, Kept: kept, Pairs: of,
 			Default: median(g.judge.Values(g.metric.Name, armDefault)), Winner: median(g.judge.Values(g.metric.Name, armTuned))})
 	}
 }

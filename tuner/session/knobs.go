@@ -80,6 +80,17 @@ func (t *tune) raceKnobs(ctx context.Context, r process, end time.Time) error {
 	return r.SetKnobs(ctx, t.Knobs)
 }
 
+// knobConfig are the knobs of a phase as a configuration.
+func knobConfig(phase string, k kernel.Knobs) kernel.Config {
+	out := kernel.Config{}
+	for _, x := range knobs {
+		if x.phase == phase {
+			out[x.name] = int64(*x.field(&k))
+		}
+	}
+	return out
+}
+
 // heat is what the race of a knob gave: the values that act, and how they did.
 type heat struct {
 	Inert  []int      `json:"inert,omitempty"` // values that run what the control or another value runs
@@ -139,7 +150,7 @@ func (t *tune) noteKnob(k knob, control int, h heat) {
 	case len(h.Values) == 0 && len(h.Inert) > 0:
 		v.Why = measure.WhyInert
 	case len(h.Values) == 0:
-		v.Why = measure.WhyBudget
+		v.Why, v.Ratio = measure.WhyBudget, unknown()
 	}
 	if len(h.Inert) > 0 && v.Why != measure.WhyInert {
 		v.Why += fmt.Sprintf("; inert: %v", h.Inert)

@@ -62,7 +62,7 @@ func (t *tune) noteLayouts(trials []*layoutTrial, skipped string) {
 				continue
 			}
 			v := Verdict{Phase: phaseOf(s.m), Weights: string(t.Target.Numerics.Weights), Problem: fmt.Sprintf("%s m%d %s", x.class, s.m, x.to),
-				Config: x.other[s.m].Config, Ratio: measure.Ratio{Median: 1, Lo: math.Inf(-1), Hi: math.Inf(1)}, Decision: string(measure.NoWinner), Why: why}
+				Config: x.other[s.m].Config, Ratio: unknown(), Decision: string(measure.NoWinner), Why: why}
 			if g := x.gains[s.m]; len(g) > 0 {
 				ci := stat.CI(g, 0.95).Exp()
 				v.Ratio = measure.Ratio{Median: ci.Center, Lo: ci.Lo, Hi: ci.Hi}

@@ -228,7 +228,7 @@ func (t *tune) note(c model.Class, def kernel.Choice, best *search.Result, id po
 		Config: def.Config, Ratio: measure.Ratio{Median: 1, Lo: math.Inf(-1), Hi: math.Inf(1)},
 		Decision: string(measure.NoWinner), Why: "no candidate beat the default in situ"}
 	if !searched {
-		v.Why = measure.WhyBudget
+		v.Why, v.Ratio = measure.WhyBudget, unknown()
 	} else {
 		t.searched[id] = true
 	}

@@ -66,7 +66,7 @@ type Verdict struct {
 	Problem  string        `json:"problem"` // a class, or "whole"
 	Default  *float64      `json:"default"` // tok/s of the whole phase; seconds of a class
 	Winner   *float64      `json:"winner"`
-	Config   kernel.Config `json:"config"`
+	Config   kernel.Config `json:"config"` // of the class; of the whole, the knobs that stand in the phase
 	Ratio    measure.Ratio `json:"ratio"`
 	Decision string        `json:"decision"`
 	Why      string        `json:"why"`
@@ -246,10 +246,14 @@ func (t *tune) unjudged() {
 		}
 		if t.asked[phase] {
 			t.res.Verdicts = append(t.res.Verdicts, Verdict{Phase: phase, Weights: string(t.Target.Numerics.Weights), Problem: "whole",
-				Ratio:    measure.Ratio{Median: math.NaN(), Lo: math.Inf(-1), Hi: math.Inf(1)},
-				Decision: string(measure.NoWinner), Why: why})
+				Config: knobConfig(phase, t.Knobs), Ratio: unknown(), Decision: string(measure.NoWinner), Why: why})
 		}
 	}
+}
+
+// unknown is the ratio of what was not measured.
+func unknown() measure.Ratio {
+	return measure.Ratio{Median: math.NaN(), Lo: math.Inf(-1), Hi: math.Inf(1)}
 }
 
 func (t *tune) openJournal() error {

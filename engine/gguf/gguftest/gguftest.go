@@ -15,6 +15,15 @@ import (
 // "shared" next to a parent of the package), joined with elem. It skips the test if there is none.
 func Shared(t testing.TB, elem ...string) string {
 	t.Helper()
+	p := Find(elem...)
+	if p == "" {
+		t.Skipf("shared: no folder shared/%s beside the checkout (set TILEWRIGHT_SHARED)", filepath.Join(elem...))
+	}
+	return p
+}
+
+// Find is Shared for who goes on without it: "" if there is none.
+func Find(elem ...string) string {
 	path := filepath.Join(elem...)
 	if d := os.Getenv("TILEWRIGHT_SHARED"); d != "" {
 		return filepath.Join(d, path)
@@ -26,7 +35,6 @@ func Shared(t testing.TB, elem ...string) string {
 			return p
 		}
 	}
-	t.Skipf("shared: no folder shared/%s beside the checkout (set TILEWRIGHT_SHARED)", path)
 	return ""
 }
 
