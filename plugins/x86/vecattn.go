@@ -12,7 +12,7 @@ func init() {
 	generators[kernel.OpAttn] = generator{space: attnSpace, emit: emitAttn}
 }
 
-// General registers of OpAttn; RAX, RBX, RCX, RDX, RSI, R14 and R15 are free within a phase.
+// General registers of OpAttn; RAX, RBX, RCX, RDX, RSI and R14 are free within a phase.
 const (
 	aArgs  = amd64.RDI
 	aK     = amd64.R8  // first block of the step
@@ -21,6 +21,7 @@ const (
 	aTmp   = amd64.R11 // scores [M][step*16], then the rows' corrections [M]
 	aPos   = amd64.R12 // first position of the step
 	aCount = amd64.R13 // blocks of the step
+	aFetch = amd64.R15 // what is fetched next
 )
 
 // attn emits one OpAttn. A call goes through its blocks in steps of up to `step` blocks, each in
@@ -33,15 +34,23 @@ type attn struct {
 	qsplit   int
 	vcols    int
 	step     int
-	prefetch bool
+	prefetch int
+	keyLines int // lines of keys that an iteration over values fetches
 }
+
+// Values of the parameter prefetch.
+const (
+	fetchNothing = iota
+	fetchValues
+	fetchBoth
+)
 
 func emitAttn(isa ISA, p kernel.Problem, c kernel.Config) (Code, error) {
 	if err := checkAttn(p); err != nil {
 		return Code{}, err
 	}
 	a := &attn{Emitter: NewEmitter(isa), p: p, tiles: split(p.M, int(c["rows"])), qblocks: int(c["qblocks"]),
-		qsplit: int(c["qsplit"]), vcols: int(c["vcols"]), step: int(c["step"]), prefetch: c["prefetch"] == 1}
+		qsplit: int(c["qsplit"]), vcols: int(c["vcols"]), step: int(c["step"]), prefetch: int(c["prefetch"])}
 	a.begin()
 	done, full := a.NewLabel(), a.NewLabel()
 	top := a.Here()

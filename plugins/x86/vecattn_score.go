@@ -11,9 +11,9 @@ import (
 func (a *attn) scores() {
 	const keys, out, left = amd64.RSI, amd64.RDX, amd64.RCX
 	for i, t := range a.tiles {
-		fetch := a.prefetch && i == 0
+		fetch := i == 0 && a.prefetch != fetchNothing
 		if fetch {
-			a.Mov(amd64.R15, aV)
+			a.Mov(aFetch, aV)
 		}
 		a.Mov(keys, aK)
 		a.Lea(out, amd64.M(aTmp, t[0]*a.scoreRow()))
@@ -76,9 +76,9 @@ func (a *attn) scoreTile(first, rows, blocks int, fetch bool) {
 		}
 		if fetch {
 			for at := 0; at < blocks*unroll*rowBytes; at += 64 {
-				a.Prefetch(2, amd64.M(amd64.R15, at))
+				a.Prefetch(2, amd64.M(aFetch, at))
 			}
-			a.AddI(amd64.R15, blocks*unroll*rowBytes)
+			a.AddI(aFetch, blocks*unroll*rowBytes)
 		}
 		a.AddI(k, unroll*rowBytes)
 		a.AddI(q, unroll*4*a.p.M)

@@ -21,14 +21,15 @@ func attnSpace(isa ISA, p kernel.Problem) (kernel.Space, error) {
 		return kernel.Param{Name: name, Doc: doc, Values: values, Default: d[name]}
 	}
 	return kernel.Space{
-		Version: "1",
+		Version: "2",
 		Params: []kernel.Param{
 			param("rows", "query rows of a register tile", rowTiles(p.M)...),
 			param("qblocks", "key blocks of a score tile", 1, 2, 3, 4),
 			param("qsplit", "partial sums of a score over the head dimension", 1, 2, 4),
 			param("vcols", "vectors of the head dimension in a value tile", valueTiles(isa, p.Dim)...),
 			param("step", "blocks of 16 positions between two updates of the running maximum", 1, 2, 4, 8),
-			param("prefetch", "fetch the values of a step while its keys are read", 0, 1),
+			{Name: "prefetch", Doc: "fetch the values of a step while its keys are read, and the next keys while its values are",
+				Values: []int64{fetchNothing, fetchValues, fetchBoth}, Names: []string{"no", "values", "both"}, Default: d["prefetch"]},
 		},
 		Constraints: []kernel.Constraint{
 			{Doc: "the score tile must fit the vector registers", Max: budget,
@@ -88,16 +89,18 @@ func valueTiles(isa ISA, dim int) []int64 {
 	return out
 }
 
-// attnDefaults fills the registers: few rows get several sums in flight and wide value tiles. Values
-// come from memory when few rows share them, else from the cache.
+// attnDefaults fills the registers: few rows get several sums in flight and wide value tiles. Keys and
+// values come from memory when few rows share them, else from the cache: then steps are short, so that
+// either is fetched while the other is used, and value tiles are whole parts of cache lines.
 func attnDefaults(isa ISA, p kernel.Problem) kernel.Config {
-	budget, most := isa.accumulators(), int64(4)
+	budget, most, few := isa.accumulators(), int64(6), p.M <= 8
 	if isa.EVEX {
 		most = 12 // a conversion costs as much as one of its rows
 	}
-	c := kernel.Config{"qblocks": 1, "qsplit": 1, "step": 8, "prefetch": 0}
-	if p.M <= 8 {
-		c["step"], c["prefetch"] = 4, 1
+	c := kernel.Config{"qblocks": 1, "qsplit": 1, "step": 8, "prefetch": fetchNothing}
+	if few {
+		c["step"], c["prefetch"] = 2, fetchBoth
+		most = min(most, 4)
 	}
 	for i, r := range rowTiles(p.M) {
 		if i == 0 || r <= most {
@@ -118,7 +121,7 @@ func attnDefaults(isa ISA, p kernel.Problem) kernel.Config {
 	chunks := func(w int64) int { return (n + int(w) - 1) / int(w) }
 	c["vcols"] = 1
 	for _, w := range valueTiles(isa, p.Dim) {
-		if rows*int(w) <= budget && chunks(w) < chunks(c["vcols"]) {
+		if rows*int(w) <= budget && chunks(w) < chunks(c["vcols"]) && !(few && w&(w-1) != 0) {
 			c["vcols"] = w
 		}
 	}

@@ -247,7 +247,7 @@ func BenchmarkAttn(b *testing.B) {
 		if !s.native {
 			continue
 		}
-		for _, shape := range [][3]int{{1, 64, 4096}, {2, 256, 1024}, {4, 128, 4096}, {8, 256, 512}, {16, 256, 512}, {16, 64, 512}} {
+		for _, shape := range [][3]int{{1, 64, 4096}, {2, 256, 1024}, {4, 128, 4096}, {8, 256, 512}, {32, 256, 512}, {16, 64, 512}} {
 			p := kernel.Problem{Op: kernel.OpAttn, M: shape[0], Dim: shape[1], Elem: kernel.ElemF16}
 			b.Run(fmt.Sprintf("%s/m%d-d%d-n%d", s.isa.Name, shape[0], shape[1], shape[2]), func(b *testing.B) {
 				call, x := emitted(b, s.isa, p, nil)

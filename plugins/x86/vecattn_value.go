@@ -13,7 +13,8 @@ func (a *attn) values() {
 	const chunk, acc, count = amd64.RCX, amd64.RDX, amd64.R14
 	var args kernel.AttnArgs
 	width := a.vcols * a.ISA.Lanes
-	for _, t := range a.tiles {
+	for i, t := range a.tiles {
+		a.fetchKeys(i == 0 && a.prefetch == fetchBoth)
 		a.Mov(chunk, aV)
 		a.arg(acc, unsafe.Offsetof(args.Acc))
 		a.AddI(acc, 4*t[0]*a.p.Dim)
@@ -55,9 +56,9 @@ func (a *attn) valueTile(first, rows int, cols []part) {
 		}
 	}
 	a.Release(f)
+	a.positions(left, weight)
 	a.Lea(weight, amd64.M(aTmp, first*a.scoreRow()))
 	a.Mov(v, amd64.RCX)
-	a.positions(left)
 	elem := a.p.Elem.Bytes()
 	step := func(n int) {
 		for u := range n {
@@ -69,12 +70,17 @@ func (a *attn) valueTile(first, rows int, cols []part) {
 		a.AddI(weight, 4*n)
 		a.SubI(left, n)
 	}
-	const unroll = 4
 	single, done := a.NewLabel(), a.NewLabel()
 	top := a.Here()
-	a.CmpI(left, unroll)
+	a.CmpI(left, valueUnroll)
 	a.Jcc(amd64.CcL, single)
-	step(unroll)
+	for i := range a.keyLines {
+		a.Prefetch(2, amd64.M(aFetch, 64*i))
+	}
+	if a.keyLines > 0 {
+		a.AddI(aFetch, 64*a.keyLines)
+	}
+	step(valueUnroll)
 	a.Jmp(top)
 	a.Bind(single)
 	a.CmpI(left, 1)
@@ -90,12 +96,29 @@ func (a *attn) valueTile(first, rows int, cols []part) {
 	a.releaseMatrix(acc)
 }
 
-// positions sets d to the number of positions of the step that some row sees.
-func (a *attn) positions(d amd64.Reg) {
+// valueUnroll is the number of positions of an iteration.
+const valueUnroll = 4
+
+// fetchKeys makes the value tiles that follow fetch the keys of the next step, their share in every
+// iteration, or stop it. What is fetched behind the last step is lost.
+func (a *attn) fetchKeys(on bool) {
+	a.keyLines = 0
+	if !on {
+		return
+	}
+	width := a.vcols * a.ISA.Lanes
+	chunks := (a.p.Dim + width - 1) / width
+	a.keyLines = (valueUnroll*a.p.Dim*a.p.Elem.Bytes()/64 + chunks - 1) / chunks
+	a.ImulI(aFetch, aCount, a.blockBytes())
+	a.Add(aFetch, aK)
+}
+
+// positions sets d to the number of positions of the step that some row sees; t is a temporary.
+func (a *attn) positions(d, t amd64.Reg) {
 	a.Mov(d, aEnd)
 	a.Sub(d, aPos)
-	a.Mov(amd64.R15, aCount)
-	a.Shl(amd64.R15, 4)
-	a.Cmp(d, amd64.R15)
-	a.Cmov(amd64.CcG, d, amd64.R15)
+	a.Mov(t, aCount)
+	a.Shl(t, 4)
+	a.Cmp(d, t)
+	a.Cmov(amd64.CcG, d, t)
 }
