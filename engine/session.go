@@ -23,7 +23,11 @@ type Session struct {
 // NewSession starts an empty sequence. Its cache takes memory as it fills.
 func (e *Engine) NewSession() (*Session, error) {
 	s := e.Model.Spec
-	c, err := kv.New(len(s.Layers), s.KVHeads, s.HeadDim, e.opt.Context, e.opt.Knobs.KV)
+	windows := make([]int, len(s.Layers))
+	for i, l := range s.Layers {
+		windows[i] = l.Window
+	}
+	c, err := kv.New(windows, s.KVHeads, s.HeadDim, e.opt.Context, e.opt.Knobs.KV)
 	if err != nil {
 		return nil, err
 	}
@@ -40,12 +44,13 @@ func (s *Session) Close() {
 	s.cache.Close()
 }
 
-// Truncate forgets the tokens from n on.
+// Truncate forgets the tokens from n on. If layers with a sliding window gave up what token n would see
+// (what is a thousand tokens behind it), it forgets all; Len says what is left.
 func (s *Session) Truncate(n int) error {
 	if n < 0 || n > s.pos {
 		return fmt.Errorf("cannot truncate a sequence of %d tokens to %d", s.pos, n)
 	}
-	s.pos = n
+	s.pos = s.cache.Rewind(n)
 	return nil
 }
 
@@ -73,7 +78,7 @@ func (s *Session) Reset() {
 }
 
 // Prefill appends tokens and returns the logits of the last. They are valid until the next pass of
-// the engine. After an error the sequence is as long as it was, ctx's end included.
+// the engine. After an error, ctx's end included, the sequence is as if truncated to what it was.
 func (s *Session) Prefill(ctx context.Context, ids []int) ([]float32, error) {
 	var logits []float32
 	err := s.append(ctx, ids, func(last bool, m int) (err error) {
@@ -133,6 +138,7 @@ func (s *Session) append(ctx context.Context, ids []int, head func(last bool, m 
 				return err
 			}
 			s.pos += m
+			s.cache.Forget(s.pos)
 			ids = ids[m:]
 			if err := head(len(ids) == 0, m); err != nil {
 				return err
@@ -141,7 +147,7 @@ func (s *Session) append(ctx context.Context, ids []int, head func(last bool, m 
 		return nil
 	})
 	if err != nil {
-		s.pos = start
+		s.pos = s.cache.Rewind(start)
 	}
 	return err
 }

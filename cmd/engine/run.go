@@ -304,7 +304,7 @@ func (g *generator) converse(ctx context.Context, tmpl *chat.Template, in io.Rea
 		if err := g.session.Truncate(same); err != nil {
 			return err
 		}
-		r, err := g.generate(ctx, ids[same:], out)
+		r, err := g.generate(ctx, ids[g.session.Len():], out)
 		if err != nil {
 			return err
 		}

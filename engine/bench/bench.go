@@ -101,7 +101,9 @@ const realDepth = 512
 // Fill brings the session to a context of depth tokens, keeping what is there.
 func (b *Bench) Fill(ctx context.Context, depth int) error {
 	if b.s.Len() > depth {
-		return b.s.Truncate(depth)
+		if err := b.s.Truncate(depth); err != nil {
+			return err
+		}
 	}
 	if n := min(depth, realDepth) - b.s.Len(); n > 0 {
 		if _, err := b.s.Prefill(ctx, b.ids(n)); err != nil {

@@ -69,7 +69,7 @@ func TestMergeIsSoftmaxOverAll(t *testing.T) {
 }
 
 func TestCacheAddresses(t *testing.T) {
-	c, err := New(2, 3, 8, 40, kernel.ElemF16)
+	c, err := New(make([]int, 2), 3, 8, 40, kernel.ElemF16)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -92,7 +92,7 @@ func TestCacheAddresses(t *testing.T) {
 			}
 		}
 	}
-	if _, err := New(1, 1, 8, 0, kernel.ElemF16); err == nil {
+	if _, err := New([]int{0}, 1, 8, 0, kernel.ElemF16); err == nil {
 		t.Error("an empty cache was made")
 	}
 }
@@ -119,7 +119,7 @@ func TestRopeTable(t *testing.T) {
 }
 
 func TestRepeat(t *testing.T) {
-	c, err := New(2, 2, 8, 96, kernel.ElemF16)
+	c, err := New(make([]int, 2), 2, 8, 96, kernel.ElemF16)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -144,4 +144,58 @@ func TestRepeat(t *testing.T) {
 			}
 		}
 	}
+}
+
+// TestForget: what a sliding layer will not see again reads as zero, all else stays.
+func TestForget(t *testing.T) {
+	const window, heads, dim, n = 64, 2, 64, 4000
+	c, err := New([]int{0, window}, heads, dim, 4096, kernel.ElemF16)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	at := func(l, h, p int) [2]*uint16 { return [2]*uint16{(*uint16)(c.K(l, h, p)), (*uint16)(c.V(l, h, p))} }
+	fill := func() {
+		for l := range 2 {
+			for h := range heads {
+				for p := range n {
+					for _, e := range at(l, h, p) {
+						*e = 1
+					}
+				}
+			}
+		}
+	}
+	fill()
+	check := func(gone int) {
+		t.Helper()
+		for l := range 2 {
+			for h := range heads {
+				for p := range n {
+					for _, e := range at(l, h, p) {
+						if seen := l == 0 || p >= gone; seen && *e != 1 || !seen && p < gone-32 && *e != 0 {
+							t.Fatalf("layer %d, head %d, position %d reads %d, %d are gone", l, h, p, *e, gone)
+						}
+					}
+				}
+			}
+		}
+	}
+	c.Forget(window + c.Keep)
+	check(0)
+	c.Forget(n)
+	gone := (n - window - c.Keep) / 256 * 256
+	check(gone)
+	if c.Rewind(n-c.Keep) != n-c.Keep || c.Rewind(gone+window-1) != gone+window-1 || c.Rewind(n-100) != n-100 {
+		t.Error("a sequence cannot be cut back to where all is there")
+	}
+	if c.Rewind(gone+window-2) != 0 {
+		t.Error("a sequence was cut back to where positions are missing")
+	}
+	fill()
+	check(0)
+	c.Reset()
+	fill()
+	c.Repeat(64, n)
+	check(gone)
 }

@@ -4,7 +4,7 @@ package srcdigest
 
 var digests = map[string]string{
 	"kernel":          "e8769b97b8d4d74f64f5c2253f7b96a3c39376595e6224fb8f5be6a3e8296120",
-	"engine":          "b76941b7a262fb121293477e36731abacd55ec7955ef4aace2e6605f42a6854f",
+	"engine":          "b962a4a466f4898c6f34fe1fce415b83fabe8d300273756ba73b16b3095c780c",
 	"plugins/x86":     "d86dc0db48d99532709bff3c800a54dc0fc0c08aaf4f1e99fb763ab6645d43d1",
 	"plugins/avx512":  "da6897d229254f62c9b7140bfa0d7ab61691430cf2e0590c1656b4e3273ffd1b",
 	"plugins/avx2":    "f300d26d61b3ea16d829dad8208ea608efd21cc1d90d65f660a22c109d971521",
