@@ -8,39 +8,51 @@ import (
 )
 
 // bayes is Thompson sampling with a linear model of the log-speedup (Agrawal and Goyal 2013): main
-// effects of every value of every parameter and a product of the positions of every pair. Each
-// proposal maximises one draw from the posterior, so that a batch is as diverse as the model is
-// unsure. All scores of a batch share the error of its control: the batch is a random effect. What
-// the model does not explain of a configuration counts as far as the configuration was repeated.
+// effects of every value of every parameter, alike for neighbouring values, and a product of the
+// positions of every pair. Each proposal maximises one draw from the posterior, so that a batch is as
+// diverse as the model is unsure. All scores of a batch share the error of its control: the batch is
+// a random effect. What the model does not explain of a configuration counts as far as the
+// configuration was repeated.
 type bayes struct {
 	*memory
-	limit   int
-	at      []int       // first main effect of each parameter, and past the last
-	place   [][]float64 // of each value in its list, from -1 to 1
-	def     point
-	batches [][]observation
-	sums    sums
-	model   *posterior // of all that was told, nil until it is needed
-	last    *posterior // of what was told before
+	*surface
+	limit int
+	def   point
+	arms  []arm          // told, first told first
+	slot  map[uint64]int // of an arm, by point.key
+	seen  [][]observation
+	told  int // observations
+	fresh int // of them since the model was fitted
+	sums  sums
+	model *posterior // nil until there are data
+
+	draws   *table // scratch
+	ascents ascent
+}
+
+// arm is a configuration that was measured: what the model expects of it, and the sum of what that
+// leaves over n blocks.
+type arm struct {
+	p        point
+	key      uint64
+	expected float64
+	sum, n   float64
 }
 
 type observation struct {
-	p      point
-	key    string
+	slot   int
 	y      float64
 	blocks float64
 }
 
 const (
-	bayesAgain   = 4    // a batch holds one repeat of the best to this many candidates
+	bayesAgain   = 3    // a batch holds one repeat of the best to this many candidates
 	bayesSettled = 12   // blocks after which a configuration is not repeated
-	bayesMain    = 0.1  // prior standard deviation of a main effect
-	bayesPair    = 0.05 // and of an interaction
-	bayesNoise   = 0.05 // of a block, before there are data
 	bayesNear    = 3    // one proposal of this many is a neighbour of one of
 	bayesLeaders = 4    // this many leaders
-	bayesStarts  = 3    // ascents for each proposal
-	bayesPasses  = 3    // over all parameters in an ascent
+	bayesStarts  = 2    // ascents for each proposal
+	bayesPasses  = 2    // over all parameters in an ascent
+	bayesStale   = 0.15 // share of the observations that may be newer than the model
 )
 
 // NewBayes proposes up to limit configurations, the default first.
@@ -49,20 +61,9 @@ func NewBayes(s kernel.Space, seed uint64, limit, blocks int) (Strategy, error) 
 	if err != nil {
 		return nil, err
 	}
-	b := &bayes{memory: m, limit: limit, def: m.locate(s.Default())}
-	n := 0
-	for _, p := range s.Params {
-		b.at = append(b.at, n)
-		n += len(p.Values)
-		place := make([]float64, len(p.Values))
-		for v := range place {
-			if len(place) > 1 {
-				place[v] = 2*float64(v)/float64(len(place)-1) - 1
-			}
-		}
-		b.place = append(b.place, place)
-	}
-	b.at = append(b.at, n)
+	b := &bayes{memory: m, surface: newSurface(s), limit: limit, def: m.locate(s.Default()), slot: map[uint64]int{}}
+	b.sums = newSums(b.dim)
+	b.draws, b.ascents = b.newTable(), newAscent(len(s.Params))
 	return b, nil
 }
 
@@ -70,26 +71,33 @@ func (b *bayes) Name() string { return "bayes" }
 func (b *bayes) Done() bool   { return b.limit <= 0 }
 
 func (b *bayes) Ask(n int) []Candidate {
-	b.fit()
+	if b.model == nil || float64(b.fresh) > bayesStale*float64(b.told) {
+		b.fit()
+	}
+	top := b.leaders(max(3*n/bayesAgain, bayesLeaders))
 	var again []Candidate
-	for _, r := range b.Best(3 * n / bayesAgain) {
-		if len(again) < n/bayesAgain && r.Blocks < bayesSettled && r.Score > 0 {
+	for _, e := range top[:min(len(top), 3*n/bayesAgain)] {
+		if r := b.results[b.order[e.told]]; len(again) < n/bayesAgain && r.Blocks < bayesSettled && e.score > 0 {
 			again = append(again, Candidate{r.Config, b.blocks})
 		}
 	}
 	n = min(n-len(again), b.limit)
 	out := b.propose(b.locate(b.space.Default()), nil)
 	for i := 0; len(out) < n && b.model != nil && i < 2*n; i++ {
-		p := b.near()
-		if i%bayesNear != 0 || p == nil {
-			p = b.climb(b.model.draw(b.rng))
+		var p point
+		if i%bayesNear == 0 {
+			p = b.near(top)
+		}
+		if p == nil {
+			b.tabulate(b.model.draw(b.rng), b.draws)
+			p = b.climb(b.draws)
 		}
 		if p == nil {
 			break
 		}
 		out = b.propose(p, out)
 	}
-	out = b.fresh(n-len(out), out, b.random)
+	out = b.memory.fresh(n-len(out), out, b.random)
 	if b.limit -= len(out); len(out) == 0 {
 		b.limit = 0 // the space is used up
 	}
@@ -97,122 +105,167 @@ func (b *bayes) Ask(n int) []Candidate {
 }
 
 // near is a neighbour of one of the leaders: it finds what the model has no term for.
-func (b *bayes) near() point {
-	top := b.Best(bayesLeaders)
+func (b *bayes) near(top []ranking) point {
 	if len(top) == 0 {
 		return nil
 	}
-	return b.mutate(b.locate(top[b.rng.IntN(len(top))].Config))
+	r := b.results[b.order[top[b.rng.IntN(min(bayesLeaders, len(top)))].told]]
+	return b.mutate(b.locate(r.Config))
 }
 
 // Tell remembers a batch.
 func (b *bayes) Tell(rs []Result) {
 	b.memory.Tell(rs)
-	b.model = nil
 	var batch []observation
 	for _, r := range rs {
-		if r.usable() && r.Blocks < known && b.space.Check(r.Config) == nil {
-			p := b.locate(r.Config)
-			batch = append(batch, observation{p, p.key(), r.Score, float64(r.Blocks)})
+		if !r.usable() || r.Blocks >= known || b.space.Check(r.Config) != nil {
+			continue
 		}
+		p := b.locate(r.Config)
+		key := p.key()
+		at, ok := b.slot[key]
+		if !ok {
+			at = len(b.arms)
+			b.slot[key] = at
+			b.arms = append(b.arms, arm{p: p, key: key})
+			if b.model != nil {
+				b.arms[at].expected = b.value(b.model.table, p)
+			}
+		}
+		batch = append(batch, observation{at, r.Score, float64(r.Blocks)})
 	}
-	if len(batch) > 0 {
-		b.learn(batch)
-		b.batches = append(b.batches, batch)
+	if len(batch) == 0 {
+		return
+	}
+	b.learn(batch)
+	b.seen = append(b.seen, batch)
+	b.told += len(batch)
+	b.fresh += len(batch)
+	if b.model != nil {
+		b.credit(batch)
 	}
 }
 
 // Best lists the best by what is known of them all: the model, and their own data as far as it goes.
 func (b *bayes) Best(k int) []Result {
-	b.fit()
-	if b.model == nil {
-		return b.memory.Best(k)
+	if b.fresh > 0 {
+		b.fit()
 	}
-	return b.ranked(k, func(key string, r *Result) float64 {
-		if r.Blocks >= known {
-			return r.Score
+	top := b.leaders(k)
+	out := make([]Result, len(top))
+	for i, e := range top {
+		out[i] = *b.results[b.order[e.told]]
+		out[i].Score = e.score
+	}
+	return out
+}
+
+// leaders are the k best.
+func (b *bayes) leaders(k int) []ranking {
+	top := make([]ranking, 0, min(k, len(b.order)))
+	for i, key := range b.order {
+		r := b.results[key]
+		if !r.usable() {
+			continue
 		}
-		return b.estimate(key)
-	})
+		score := r.Score
+		if at, ok := b.slot[key]; ok && b.model != nil && r.Blocks < known {
+			score = b.estimate(&b.arms[at])
+		}
+		top = place(top, k, ranking{score, i})
+	}
+	return top
 }
 
 // estimate is the posterior mean of a measured configuration: what the model expects, and of its own
 // residue as much as its repetitions make sure of.
-func (b *bayes) estimate(key string) float64 {
-	own := b.model.own[key]
-	return own.expected + own.sum/(own.n+b.model.noise/b.model.spread)
+func (b *bayes) estimate(a *arm) float64 {
+	return a.expected + a.sum/(a.n+b.model.noise/b.model.spread)
 }
 
-// features writes the features of p less those of the default, so that the default's value is 0.
-func (b *bayes) features(p point, x []float64) {
-	clear(x)
-	for i, v := range p {
-		x[b.at[i]+v]++
-		x[b.at[i]+b.def[i]]--
-	}
-	k := b.at[len(p)]
-	for i := range p {
-		for j := range i {
-			x[k] = b.place[i][p[i]]*b.place[j][p[j]] - b.place[i][b.def[i]]*b.place[j][b.def[j]]
-			k++
-		}
-	}
+// ascent is the scratch of climb.
+type ascent struct {
+	p, best point
+	slope   []float64 // of each parameter, by its place, as the others are
+	turn    []int
 }
 
-// value is w times the features of p.
-func (b *bayes) value(w []float64, p point) float64 { return b.raw(w, p) - b.raw(w, b.def) }
-
-func (b *bayes) raw(w []float64, p point) float64 {
-	var s float64
-	pairs := w[b.at[len(p)]:]
-	for i, v := range p {
-		s += w[b.at[i]+v]
-		var t float64
-		for j := range i {
-			t += pairs[j] * b.place[j][p[j]]
-		}
-		s += t * b.place[i][v]
-		pairs = pairs[i:]
-	}
-	return s
+func newAscent(n int) ascent {
+	return ascent{make(point, n), make(point, n), make([]float64, n), make([]int, n)}
 }
 
-// climb returns the best unseen member that coordinate ascents under the weights w come across.
-func (b *bayes) climb(w []float64) point {
-	var best point
+// climb returns the best unseen member that coordinate ascents over the values of a table come across.
+func (b *bayes) climb(t *table) point {
+	a := &b.ascents
 	top := math.Inf(-1)
-	seen := func(p point, v float64) {
-		if v > top && !b.asked[p.key()] {
-			best, top = slices.Clone(p), v
-		}
-	}
 	for range bayesStarts {
-		p := b.random()
-		if p == nil {
+		if !b.sampleInto(a.p) {
 			return nil
 		}
-		at := b.raw(w, p)
-		seen(p, at)
+		at := b.enter(t, a)
+		if at > top && !b.asked[a.p.key()] {
+			top = at
+			copy(a.best, a.p)
+		}
 		for range bayesPasses {
 			moved := false
-			for _, i := range b.rng.Perm(len(p)) {
-				was, keep := p[i], p[i]
-				for v := range b.space.Params[i].Values {
-					if p[i] = v; v == was || !b.allows(p) {
-						continue
-					}
-					x := b.raw(w, p)
-					seen(p, x)
-					if x > at {
-						at, keep, moved = x, v, true
-					}
-				}
-				p[i] = keep
+			for i := range a.turn {
+				k := b.rng.IntN(i + 1)
+				a.turn[i], a.turn[k] = a.turn[k], i
+			}
+			for _, i := range a.turn {
+				at, top, moved = b.ascend(t, a, i, at, top, moved)
 			}
 			if !moved {
 				break
 			}
 		}
 	}
-	return best
+	if math.IsInf(top, -1) {
+		return nil
+	}
+	return slices.Clone(a.best)
+}
+
+// enter computes the slopes at a point and returns its value.
+func (b *bayes) enter(t *table, a *ascent) float64 {
+	at, n := 0.0, len(a.p)
+	for i, v := range a.p {
+		s := 0.0
+		for k, u := range a.p {
+			s += t.pair[i*n+k] * b.place[k][u]
+		}
+		a.slope[i] = s
+		at += t.main[i][v] + s*b.place[i][v]/2
+	}
+	return at
+}
+
+// ascend moves parameter i to its best allowed value, and remembers unseen members on the way.
+func (b *bayes) ascend(t *table, a *ascent, i int, at, top float64, moved bool) (float64, float64, bool) {
+	was, keep, n := a.p[i], a.p[i], len(a.p)
+	base, slope := at-t.main[i][was]-a.slope[i]*b.place[i][was], a.slope[i]
+	for v, m := range t.main[i] {
+		x := base + m + slope*b.place[i][v]
+		if v == was || x <= at && x <= top {
+			continue
+		}
+		if a.p[i] = v; !b.allows(a.p) {
+			continue
+		}
+		if x > top && !b.asked[a.p.key()] {
+			top = x
+			copy(a.best, a.p)
+		}
+		if x > at {
+			at, keep, moved = x, v, true
+		}
+	}
+	a.p[i] = keep
+	if d := b.place[i][keep] - b.place[i][was]; d != 0 {
+		for k := range n {
+			a.slope[k] += t.pair[k*n+i] * d
+		}
+	}
+	return at, top, moved
 }

@@ -3,68 +3,122 @@ package search
 import (
 	"math"
 	"math/rand/v2"
-	"slices"
 
 	"github.com/tilewright/tilewright/search/stat"
 )
 
-// posterior is what a bayes strategy knows: weights N(mean, (L L')^-1) and the residues.
+// posterior is what a bayes strategy knows: weights N(mean, (noise+spread) (L L')^-1), and how far
+// measurements and configurations lie from them.
 type posterior struct {
 	mean   []float64
 	chol   []float64 // L, lower, row-major
+	table  *table    // of mean
 	noise  float64   // variance of a block
 	spread float64   // variance of configurations around the model
 	sure   bool      // the noise rests on data
-	own    map[string]residue
+	scale  scales
+	weight []float64 // scratch of draw
 }
 
-// residue is what the model expects of a configuration, and the sum of what it leaves over n blocks.
-type residue struct{ expected, sum, n float64 }
+// scales are the prior standard deviations of a main effect and of an interaction.
+type scales struct{ main, pair float64 }
+
+// Before there are data.
+const (
+	bayesMain  = 0.1
+	bayesPair  = 0.05
+	bayesNoise = 0.05 // standard deviation of a block
+)
+
+// bayesClip is where values are pulled in, in deviations from what the model expects: early models miss
+// by much that is no noise.
+const bayesClip = 4
 
 // sums are the normal equations of all batches, without the prior.
-type sums struct{ xx, xy []float64 }
+type sums struct {
+	xx, xy []float64
+	yy, n  float64
+	rows   []float64 // scratch
+	mean   []float64
+	try    []float64
+}
 
-// fit computes the posterior once after each Tell, at the noise that the residues of the last one
-// had.
+func newSums(d int) sums {
+	return sums{xx: make([]float64, d*d), xy: make([]float64, d), mean: make([]float64, d), try: make([]float64, d*d)}
+}
+
+// fit computes the posterior of all that was told, at the noise that the residues of the last one had
+// and at prior scales that explain the data better than their neighbours.
 func (b *bayes) fit() {
-	if b.model != nil || len(b.batches) == 0 {
+	if b.told == 0 {
 		return
 	}
-	noise := bayesNoise * bayesNoise
-	if b.last != nil {
-		noise = b.last.noise + b.last.spread
+	m := b.model
+	if m == nil {
+		m = &posterior{noise: bayesNoise * bayesNoise, scale: scales{bayesMain, bayesPair}, table: b.newTable(),
+			mean: make([]float64, b.dim), chol: make([]float64, b.dim*b.dim), weight: make([]float64, b.dim)}
+		b.model = m
 	}
-	m := b.solve(noise)
-	all := b.residues(m)
-	for _, r := range all {
-		own := m.own[r.key]
-		own.expected = r.expected
-		own.sum += r.blocks * r.left
-		own.n += r.blocks
-		m.own[r.key] = own
+	noise := m.noise + m.spread
+	b.rescale(m, noise)
+	b.solve(m, noise, m.scale)
+	b.tabulate(m.mean, m.table)
+	m.noise, m.spread, m.sure = noise/2, noise/2, false
+	for i := range b.arms {
+		a := &b.arms[i]
+		a.expected, a.sum, a.n = b.value(m.table, a.p), 0, 0
 	}
-	m.spreads(all, len(b.space.Params))
-	b.model, b.last = m, m
+	for _, batch := range b.seen {
+		b.credit(batch)
+	}
+	b.spreads()
+	b.fresh = 0
+}
+
+// credit adds what the model leaves of a batch, less the effect of the batch, to its arms.
+func (b *bayes) credit(batch []observation) {
+	effect := b.effect(batch)
+	for _, o := range batch {
+		a := &b.arms[o.slot]
+		a.sum += o.blocks * (o.y - a.expected - effect)
+		a.n += o.blocks
+	}
+}
+
+// effect is that of a batch: the control's own error is as large as a candidate's.
+func (b *bayes) effect(batch []observation) float64 {
+	var sum, n float64
+	for _, o := range batch {
+		sum += (o.y - b.arms[o.slot].expected) * o.blocks
+		n += o.blocks
+	}
+	return sum / (n + 1)
 }
 
 // spreads estimates the noise of a block from repeated measurements, and from the rest of the
 // residues how far configurations are from the model.
-func (m *posterior) spreads(rs []residual, params int) {
-	var all, again []float64 // |residue|, |difference| / sqrt 2
-	first := make(map[string]float64, len(m.own))
-	for _, r := range rs {
-		x := r.left * math.Sqrt(r.blocks)
-		all = append(all, math.Abs(x))
-		if was, ok := first[r.key]; ok {
-			again = append(again, math.Abs(x-was)/math.Sqrt2)
-		} else {
-			first[r.key] = x
-		}
-	}
-	if len(all) < 2*params {
+func (b *bayes) spreads() {
+	if b.told < 2*len(b.space.Params) {
 		return
 	}
-	n, d := float64(len(all)), float64(len(m.mean))
+	all, again := make([]float64, 0, b.told), make([]float64, 0, b.told) // |residue|, |difference| / sqrt 2
+	first := make([]float64, len(b.arms))
+	for i := range first {
+		first[i] = math.NaN()
+	}
+	for _, batch := range b.seen {
+		effect := b.effect(batch)
+		for _, o := range batch {
+			x := (o.y - b.arms[o.slot].expected - effect) * math.Sqrt(o.blocks)
+			all = append(all, math.Abs(x))
+			if was := first[o.slot]; was == was {
+				again = append(again, math.Abs(x-was)/math.Sqrt2)
+			} else {
+				first[o.slot] = x
+			}
+		}
+	}
+	m, n, d := b.model, float64(len(all)), float64(b.dim)
 	total := max(robust(all), 1e-4) * math.Sqrt(n/(n-min(d, 2*n/3))) // what the fit took up comes back
 	m.noise, m.spread, m.sure = total*total/2, total*total/2, true
 	if len(again) >= minAgain {
@@ -80,169 +134,138 @@ const minAgain = 6
 // robust is the standard deviation that the median of absolute values stands for.
 func robust(abs []float64) float64 { return stat.Median(abs) / 0.6745 }
 
-// residual is an observation, what the model expects of it, and what that and the effect of its
-// batch leave.
-type residual struct {
-	observation
-	expected, left float64
-}
-
-// residues lists all observations as the model sees them.
-func (b *bayes) residues(m *posterior) []residual {
-	var out []residual
-	for _, batch := range b.batches {
-		var sum, n float64
-		first := len(out)
-		for _, o := range batch {
-			own, known := m.own[o.key]
-			if !known {
-				own.expected = b.value(m.mean, o.p)
-				m.own[o.key] = own
-			}
-			out = append(out, residual{o, own.expected, o.y - own.expected})
-			sum += (o.y - own.expected) * o.blocks
-			n += o.blocks
-		}
-		effect := sum / (n + 1) // the control's own error is as large as a candidate's
-		for i := first; i < len(out); i++ {
-			out[i].left -= effect
-		}
-	}
-	return out
-}
-
-// learn adds a batch to the normal equations. Values that the model so far misses by more than three
+// learn adds a batch to the normal equations. Values that the model so far misses by more than bayesClip
 // deviations are pulled in: timings have tails.
 func (b *bayes) learn(batch []observation) {
-	d := b.at[len(b.space.Params)] + len(b.space.Params)*(len(b.space.Params)-1)/2
-	if b.sums.xx == nil {
-		b.sums = sums{make([]float64, d*d), make([]float64, d)}
-	}
-	if b.last != nil && b.last.sure {
+	if b.model != nil && b.model.sure {
 		b.pull(batch)
 	}
-	xs, mean := make([]float64, d*len(batch)), make([]float64, d)
+	d, s := b.dim, &b.sums
+	if need := d * len(batch); len(s.rows) < need {
+		s.rows = make([]float64, need)
+	}
+	clear(s.mean)
 	var my, n float64
 	for _, o := range batch {
 		n += o.blocks
 	}
 	for i, o := range batch {
-		x := xs[i*d : (i+1)*d]
-		b.features(o.p, x)
+		x := s.rows[i*d : (i+1)*d]
+		b.features(b.arms[o.slot].p, x)
 		for k, v := range x {
-			mean[k] += o.blocks * v / n
+			s.mean[k] += o.blocks * v / n
 		}
 		my += o.blocks * o.y / n
 	}
 	theta := 1 - 1/math.Sqrt(1+n) // quasi-demeaning of a random effect (Wooldridge 2010, 10.4)
 	for i, o := range batch {
-		x := xs[i*d : (i+1)*d]
+		x := s.rows[i*d : (i+1)*d]
 		for k := range x {
-			x[k] -= theta * mean[k]
+			x[k] -= theta * s.mean[k]
 		}
-		accumulate(b.sums.xx, b.sums.xy, x, o.y-theta*my, o.blocks)
+		s.add(x, o.y-theta*my, o.blocks)
+	}
+}
+
+// add adds w x x' to the lower half of xx, and w y x to xy.
+func (s *sums) add(x []float64, y, w float64) {
+	d := len(x)
+	s.yy += w * y * y
+	s.n++
+	for i, v := range x {
+		if v == 0 {
+			continue
+		}
+		s.xy[i] += w * y * v
+		row, wv := s.xx[i*d:i*d+i+1], w*v
+		for k := range row {
+			row[k] += wv * x[k]
+		}
 	}
 }
 
 // pull moves values that are far from what the model expects of their batch.
 func (b *bayes) pull(batch []observation) {
-	var rs []float64
-	for _, o := range batch {
-		rs = append(rs, o.y-b.value(b.last.mean, o.p))
+	rs := make([]float64, len(batch))
+	for i, o := range batch {
+		rs[i] = o.y - b.arms[o.slot].expected
 	}
-	level, clip := stat.Median(rs), 3*math.Sqrt(b.last.noise+b.last.spread)
+	level, clip := stat.Median(rs), bayesClip*math.Sqrt(b.model.noise+b.model.spread)
 	for i, r := range rs {
 		batch[i].y -= (r - level) - max(-clip, min(clip, r-level))
 	}
 }
 
-// solve computes the posterior at a noise variance.
-func (b *bayes) solve(noise float64) *posterior {
-	a, d := slices.Clone(b.sums.xx), len(b.sums.xy)
+// solve computes the weights at a noise variance and prior scales, and returns the log of the marginal
+// likelihood of the data (Bishop 2006, 3.86) but for a constant.
+func (b *bayes) solve(m *posterior, noise float64, sc scales) float64 {
+	d := b.dim
+	copy(m.chol, b.sums.xx)
+	prior := 0.0
 	for i := range d {
-		prior := bayesMain
-		if i >= b.at[len(b.space.Params)] {
-			prior = bayesPair
+		s := sc.main
+		if i >= b.mains {
+			s = sc.pair
 		}
-		a[i*d+i] += noise / (prior * prior)
+		m.chol[i*d+i] += noise / (s * s)
+		prior += math.Log(noise / (s * s))
 	}
-	m := &posterior{chol: a, noise: noise / 2, spread: noise / 2, own: map[string]residue{}}
-	cholesky(a, d)
-	m.mean = solveUpper(a, solveLower(a, b.sums.xy))
-	return m
+	cholesky(m.chol, d)
+	copy(m.mean, b.sums.xy)
+	solveLower(m.chol, m.mean)
+	fit, det := 0.0, 0.0
+	for i, x := range m.mean {
+		fit += x * x
+		det += math.Log(m.chol[i*d+i])
+	}
+	solveUpper(m.chol, m.mean)
+	return prior/2 - det - (b.sums.yy-fit)/(2*noise)
 }
 
-// draw is a sample of the weights.
+// Prior scales move by a factor at a time, within bounds, while the data are few enough for them to
+// matter.
+const (
+	scaleStep = 1.6
+	scaleLow  = 0.004
+	scaleHigh = 1.0
+	scaleData = 3 // observations a feature after which the scales stay
+)
+
+// rescale moves the scales of the prior to neighbours that explain the data better.
+func (b *bayes) rescale(m *posterior, noise float64) {
+	if b.sums.n > float64(scaleData*b.dim) {
+		return
+	}
+	best := b.solve(m, noise, m.scale)
+	try := func(main, pair float64) bool {
+		sc := scales{m.scale.main * main, m.scale.pair * pair}
+		if min(sc.main, sc.pair) < scaleLow || max(sc.main, sc.pair) > scaleHigh {
+			return false
+		}
+		l := b.solve(m, noise, sc)
+		if l > best {
+			best, m.scale = l, sc
+			return true
+		}
+		return false
+	}
+	if !try(scaleStep, 1) {
+		try(1/scaleStep, 1)
+	}
+	if !try(1, scaleStep) {
+		try(1, 1/scaleStep)
+	}
+}
+
+// draw is a sample of the weights, valid until the next.
 func (m *posterior) draw(rng *rand.Rand) []float64 {
-	z := make([]float64, len(m.mean))
-	for i := range z {
-		z[i] = math.Sqrt(m.noise+m.spread) * rng.NormFloat64()
+	sd := math.Sqrt(m.noise + m.spread)
+	for i := range m.weight {
+		m.weight[i] = sd * rng.NormFloat64()
 	}
-	z = solveUpper(m.chol, z)
-	for i := range z {
-		z[i] += m.mean[i]
+	solveUpper(m.chol, m.weight)
+	for i, x := range m.mean {
+		m.weight[i] += x
 	}
-	return z
-}
-
-// accumulate adds w x x' to the lower half of a, and w y x to rhs.
-func accumulate(a, rhs, x []float64, y, w float64) {
-	d := len(x)
-	for i, v := range x {
-		if v == 0 {
-			continue
-		}
-		rhs[i] += w * y * v
-		row := a[i*d : i*d+i+1]
-		for k := range row {
-			row[k] += w * v * x[k]
-		}
-	}
-}
-
-// cholesky replaces the lower half of a positive definite matrix by its factor.
-func cholesky(a []float64, d int) {
-	for j := range d {
-		rj := a[j*d : j*d+j]
-		s := a[j*d+j]
-		for _, v := range rj {
-			s -= v * v
-		}
-		s = math.Sqrt(max(s, 1e-12))
-		a[j*d+j] = s
-		for i := j + 1; i < d; i++ {
-			ri := a[i*d : i*d+j]
-			t := a[i*d+j]
-			for k, v := range rj {
-				t -= v * ri[k]
-			}
-			a[i*d+j] = t / s
-		}
-	}
-}
-
-// solveLower solves L x = b, solveUpper L' x = b.
-func solveLower(l, b []float64) []float64 {
-	d := len(b)
-	x := make([]float64, d)
-	for i := range d {
-		s := b[i]
-		for k, v := range l[i*d : i*d+i] {
-			s -= v * x[k]
-		}
-		x[i] = s / l[i*d+i]
-	}
-	return x
-}
-
-func solveUpper(l, b []float64) []float64 {
-	d := len(b)
-	x := append([]float64(nil), b...)
-	for i := d - 1; i >= 0; i-- {
-		x[i] /= l[i*d+i]
-		for k, v := range l[i*d : i*d+i] {
-			x[k] -= v * x[i]
-		}
-	}
-	return x
+	return m.weight
 }

@@ -1,7 +1,6 @@
 package search
 
 import (
-	"cmp"
 	"math"
 	"math/rand/v2"
 	"slices"
@@ -14,9 +13,9 @@ type memory struct {
 	*grid
 	rng     *rand.Rand
 	blocks  int                // blocks of a first measurement
-	asked   map[string]bool    // proposed at least once, by point.key
-	results map[string]*Result // told, merged
-	order   []string           // keys of results, first told first
+	asked   map[uint64]bool    // proposed at least once, by point.key
+	results map[uint64]*Result // told, merged
+	order   []uint64           // keys of results, first told first
 }
 
 func newMemory(s kernel.Space, seed uint64, blocks int) (*memory, error) {
@@ -25,7 +24,7 @@ func newMemory(s kernel.Space, seed uint64, blocks int) (*memory, error) {
 		return nil, err
 	}
 	return &memory{grid: g, rng: rand.New(rand.NewPCG(seed, 0x5ea4)), blocks: max(blocks, 1),
-		asked: map[string]bool{}, results: map[string]*Result{}}, nil
+		asked: map[uint64]bool{}, results: map[uint64]*Result{}}, nil
 }
 
 // Tell merges results: scores of the same configuration are averaged by blocks, a failure is final.
@@ -58,34 +57,42 @@ func (m *memory) Tell(rs []Result) {
 
 // Best lists the k best results, ties in the order first told.
 func (m *memory) Best(k int) []Result {
-	return m.ranked(k, func(_ string, r *Result) float64 { return r.Score })
-}
-
-// ranked lists the k best usable results by score, ties in the order first told.
-func (m *memory) ranked(k int, score func(key string, r *Result) float64) []Result {
-	type entry struct {
-		r     *Result
-		score float64
-		told  int
-	}
-	all := make([]entry, 0, len(m.order))
+	top := make([]ranking, 0, min(k, len(m.order)))
 	for i, key := range m.order {
 		if r := m.results[key]; r.usable() {
-			all = append(all, entry{r, score(key, r), i})
+			top = place(top, k, ranking{r.Score, i})
 		}
 	}
-	slices.SortFunc(all, func(a, b entry) int {
-		return cmp.Or(cmp.Compare(b.score, a.score), cmp.Compare(a.told, b.told))
-	})
-	out := make([]Result, min(k, len(all)))
-	for i := range out {
-		out[i] = *all[i].r
-		out[i].Score = all[i].score
+	out := make([]Result, len(top))
+	for i, e := range top {
+		out[i] = *m.results[m.order[e.told]]
 	}
 	return out
 }
 
-func (r Result) usable() bool { return r.Failure == "" && r.Blocks > 0 && !math.IsNaN(r.Score) }
+// ranking is the score of what was told at a place in the order.
+type ranking struct {
+	score float64
+	told  int
+}
+
+// place puts e where it belongs among the k best, which are sorted, ties in the order first told.
+func place(top []ranking, k int, e ranking) []ranking {
+	if k < 1 || len(top) == k && !(e.score > top[k-1].score) {
+		return top
+	}
+	if len(top) < k {
+		top = append(top, e)
+	}
+	i := len(top) - 1
+	for ; i > 0 && e.score > top[i-1].score; i-- {
+		top[i] = top[i-1]
+	}
+	top[i] = e
+	return top
+}
+
+func (r *Result) usable() bool { return r.Failure == "" && r.Blocks > 0 && !math.IsNaN(r.Score) }
 
 // propose appends p to out and marks it as asked, unless it was asked before.
 func (m *memory) propose(p point, out []Candidate) []Candidate {
@@ -122,6 +129,16 @@ func (m *memory) fresh(n int, out []Candidate, draw func() point) []Candidate {
 		})
 	}
 	return out
+}
+
+// sampleInto makes p a member drawn at random and reports whether there is one.
+func (m *memory) sampleInto(p point) bool {
+	if m.draw(m.rng, p) {
+		return true
+	}
+	q := m.sample(m.rng)
+	copy(p, q)
+	return q != nil
 }
 
 func (m *memory) random() point { return m.sample(m.rng) }

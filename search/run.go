@@ -11,7 +11,8 @@ type RunOptions struct {
 	Batch int // [16] candidates a batch beside the control
 	Race  RaceOptions
 	// Left, if set, is the share of the budget that is left, from 1 to 0. The search ends when it
-	// falls to Keep, so that Pick can race what it found.
+	// falls to Keep, or when another batch would leave too little for a race on new data that says
+	// anything, so that Pick can race what it found.
 	Left func() float64
 	Keep float64
 	// Seen, if set, is told every batch after it was measured (for a journal or a display).
@@ -29,7 +30,8 @@ func Run(s Strategy, control kernel.Config, src Source, o RunOptions) error {
 		o.Batch = 16
 	}
 	s.Tell([]Result{{Config: control, Blocks: known}})
-	for !s.Done() && (o.Left == nil || o.Left() > o.Keep) {
+	t := timer{left: o.Left, keep: o.Keep}
+	for !s.Done() && t.another() {
 		cands := s.Ask(o.Batch)
 		if len(cands) == 0 {
 			return nil
@@ -40,6 +42,7 @@ func Run(s Strategy, control kernel.Config, src Source, o RunOptions) error {
 			arms = append(arms, c.Config)
 			blocks = max(blocks, c.Blocks)
 		}
+		t.blocks = blocks
 		ro := o.Race
 		ro.MaxBlocks, ro.Seed = blocks, ro.Seed+1
 		o.Race.Seed = ro.Seed
@@ -58,6 +61,31 @@ func Run(s Strategy, control kernel.Config, src Source, o RunOptions) error {
 	return nil
 }
 
+// timer says when a search has to end.
+type timer struct {
+	left       func() float64 // nil for never
+	keep       float64
+	was, block float64 // what was left before the last batch, and the most that a block took
+	blocks     int     // of the last batch
+}
+
+// spareBlocks is what a search leaves for the race of its leaders where steps are few: enough for a
+// result, and a little for blocks that take longer than the others.
+const spareBlocks = minFinal + 0.2
+
+// another reports whether there is time for another batch.
+func (t *timer) another() bool {
+	if t.left == nil {
+		return true
+	}
+	now := t.left()
+	if t.blocks > 0 {
+		t.block = max(t.block, (t.was-now)/float64(t.blocks))
+	}
+	t.was = now
+	return now > t.keep && (t.keep == 0 || now >= (spareBlocks+float64(t.blocks))*t.block)
+}
+
 // Finalists is the number of leaders of a search that Pick races again.
 const Finalists = 6
 
@@ -65,9 +93,11 @@ const Finalists = 6
 const finalTie = 0.005
 
 // Pick drives a strategy as Run does and races its leaders on new data with what is left of the
-// budget: what leads after a search leads partly by luck. It returns the winner of that race, nil if
-// nothing beat the control; its Blocks are those of the new data. A race that the budget cuts short
-// before its second block decides nothing, and the leader of all data is returned, with no blocks.
+// budget: what leads after a search leads partly by luck. The race is one of successive halving: each
+// third of its time, of Left, the better half goes on. It returns the finalist that the strategy holds
+// for the best when it knows the new data too, with the score and the blocks of the new data alone; nil
+// if neither is better than the control. A race that the budget cuts short before its second block
+// decides nothing, and the leader of all data is returned, with no blocks.
 func Pick(s Strategy, control kernel.Config, src Source, o RunOptions) (*Result, error) {
 	if err := Run(s, control, src, o); err != nil {
 		return nil, err
@@ -81,41 +111,133 @@ func Pick(s Strategy, control kernel.Config, src Source, o RunOptions) (*Result,
 	if len(arms) == 1 {
 		return nil, nil
 	}
-	ro := o.Race
-	ro.MinBlocks, ro.MaxBlocks, ro.Keep, ro.Tie, ro.Seed = leastFinal, finalBlocks, 1, finalTie, ro.Seed+1<<32
-	finals, err := Compete(arms, src, ro)
-	if err != nil && !errors.Is(err, ErrBudget) {
+	f := final{s: s, o: o, new: map[string]*Result{}}
+	if err := f.race(arms, src); err != nil && !errors.Is(err, ErrBudget) {
 		return nil, err
 	}
-	s.Tell(finals)
-	if o.Seen != nil && len(finals) > 0 {
-		o.Seen(finals)
-	}
-	return bestOf(s, finals), nil
+	return f.best(), nil
 }
 
 const (
 	finalBlocks = 40 // of the race of the finalists, at most
 	leastFinal  = 5  // before it may end
 	minFinal    = 2  // blocks below which it says nothing
+	finalStages = 3
+	standing    = 4 * Finalists // leaders among which finalists are looked for
 )
 
-// bestOf is the best of a final race, by new data where there are enough, nil if it is the control.
-func bestOf(s Strategy, finals []Result) *Result {
-	var best *Result
-	for _, r := range finals {
+// final is the race of the finalists.
+type final struct {
+	s   Strategy
+	o   RunOptions
+	new map[string]*Result // what the race says, by configuration
+}
+
+// race runs the stages, half of the arms going on after each.
+func (f *final) race(arms []kernel.Config, src Source) error {
+	from := 1.0
+	if f.o.Left != nil {
+		from = f.o.Left()
+	}
+	for stage := 1; ; stage++ {
+		o := f.o.Race
+		o.MinBlocks, o.MaxBlocks, o.Keep, o.Tie, o.Seed = leastFinal, finalBlocks, 1, finalTie, o.Seed+uint64(stage)<<32
+		timed := &until{Source: src, left: f.o.Left, end: from * (1 - float64(stage)/finalStages)}
+		if stage == finalStages || f.o.Left == nil {
+			timed.left = nil
+		}
+		got, err := Compete(arms, timed, o)
+		f.add(got)
+		if !errors.Is(err, errStage) {
+			return err
+		}
+		if arms = f.half(arms); len(arms) < 3 {
+			stage = finalStages - 1 // the last one takes the rest
+		}
+	}
+}
+
+// add takes what a stage says.
+func (f *final) add(rs []Result) {
+	f.s.Tell(rs)
+	if f.o.Seen != nil && len(rs) > 0 {
+		f.o.Seen(rs)
+	}
+	for _, r := range rs {
+		key := r.Config.String()
+		old := f.new[key]
+		switch {
+		case old == nil:
+			f.new[key] = &r
+		case r.Failure != "":
+			old.Failure = r.Failure
+		case r.Blocks > 0:
+			n := float64(old.Blocks + r.Blocks)
+			if old.Blocks == 0 {
+				old.Score = 0
+			}
+			old.Score = (old.Score*float64(old.Blocks) + r.Score*float64(r.Blocks)) / n
+			old.Blocks += r.Blocks
+		}
+	}
+}
+
+// standing lists the finalists that are better than the control, best first, as the strategy knows them.
+func (f *final) standing() []*Result {
+	var out []*Result
+	for _, r := range f.s.Best(standing) {
+		if n := f.new[r.Config.String()]; n != nil && n.Failure == "" && r.Score > 0 {
+			out = append(out, n)
+		}
+	}
+	return out
+}
+
+// half is the control and the better half of the arms.
+func (f *final) half(arms []kernel.Config) []kernel.Config {
+	out := arms[:1:1]
+	for _, r := range f.standing() {
+		if len(out) <= len(arms)/2 {
+			out = append(out, r.Config)
+		}
+	}
+	return out
+}
+
+// best is the best finalist, nil if it is the control.
+func (f *final) best() *Result {
+	for _, r := range f.new {
 		if r.Failure == "" && r.Blocks < minFinal {
-			if top := s.Best(1); len(top) > 0 && top[0].Score > 0 {
+			if top := f.s.Best(1); len(top) > 0 && top[0].Score > 0 {
 				top[0].Blocks = 0 // of new data
 				return &top[0]
 			}
 			return nil
 		}
-		if r.usable() && r.Score > 0 && (best == nil || r.Score > best.Score) {
-			best = &r
+	}
+	for _, r := range f.standing() {
+		if r.usable() && r.Score > 0 {
+			return r
 		}
 	}
-	return best
+	return nil
+}
+
+// errStage ends a stage of a race.
+var errStage = errors.New("the time of the stage is over")
+
+// until is a source that ends when the share of the budget that is left falls to end.
+type until struct {
+	Source
+	left func() float64 // nil for no end
+	end  float64
+}
+
+func (u *until) Measure(arms []kernel.Config, order []int) (Block, error) {
+	if u.left != nil && u.left() <= u.end {
+		return Block{}, errStage
+	}
+	return u.Source.Measure(arms, order)
 }
 
 // Compete races arms (arms[0] the control) to its end and returns a result for each of the others,

@@ -1,7 +1,6 @@
 package search
 
 import (
-	"encoding/binary"
 	"fmt"
 	"math/rand/v2"
 	"strconv"
@@ -12,13 +11,14 @@ import (
 // point is a configuration as indices into the values of each parameter.
 type point []int
 
-// key identifies a point within its space.
-func (p point) key() string {
-	b := make([]byte, 0, 32)
+// key identifies a point within its space: a hash of 64 bits, which no two points of a search share.
+func (p point) key() uint64 {
+	h := uint64(len(p))
 	for _, v := range p {
-		b = binary.AppendUvarint(b, uint64(v))
+		h = (h ^ uint64(v+1)) * 0x9e3779b97f4a7c15
+		h ^= h >> 29
 	}
-	return string(b)
+	return h
 }
 
 // term is a product of parameters: coef times the product of the values of params.
@@ -157,18 +157,26 @@ const tries = 64
 // whose members are rare still yields one.
 func (g *grid) sample(rng *rand.Rand) point {
 	p := make(point, len(g.space.Params))
-	for range tries {
-		for i, par := range g.space.Params {
-			p[i] = rng.IntN(len(par.Values))
-		}
-		if g.allows(p) {
-			return p
-		}
+	if g.draw(rng, p) {
+		return p
 	}
 	if q := g.repair(p, rng.IntN(len(p))); q != nil {
 		return q
 	}
 	return g.repair(p, -1)
+}
+
+// draw makes p a member, uniformly by rejection, and reports whether it found one.
+func (g *grid) draw(rng *rand.Rand, p point) bool {
+	for range tries {
+		for i, par := range g.space.Params {
+			p[i] = rng.IntN(len(par.Values))
+		}
+		if g.allows(p) {
+			return true
+		}
+	}
+	return false
 }
 
 // repair returns a member near p that keeps parameter keep, or any if keep is -1: the other values change as little as the

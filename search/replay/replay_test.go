@@ -136,7 +136,11 @@ func TestReplayThroughEveryStrategy(t *testing.T) {
 		}
 		top := st.Best(1)[0]
 		s, _ := truth.Score(top.Config)
-		if best-s > 0.04 {
+		most := 0.005
+		if st.Name() == "descent" { // it ends in a local optimum
+			most = 0.04
+		}
+		if best-s > most {
 			t.Errorf("%s: recorded regret %.3f", st.Name(), best-s)
 		}
 		fmt.Fprintf(&out, "%-10s %-28s score %.3f recorded %.3f spent %d\n", st.Name(), top.Config, top.Score, s, 120-src.Steps)
@@ -151,7 +155,7 @@ func TestRecordedMachine(t *testing.T) {
 		replays int
 		most    float64 // mean regret of the default
 	}{
-		"decode": {Plan{100, 28, 8, 0.3}, 4, 0.10}, "prefill": {Plan{10, 28, 22, 0.3}, 16, 0.06},
+		"decode": {Plan{100, 28, 8, 0.3}, 8, 0.02}, "prefill": {Plan{26, 28, 22, 0.3}, 16, 0.005},
 	} {
 		rec, err := Open(filepath.Join("testdata", name+".json.gz"))
 		if err != nil {
@@ -164,6 +168,7 @@ func TestRecordedMachine(t *testing.T) {
 		if again, err := Report(name, rec, c.plan, c.replays); err != nil || Table(again) != Table(lines) {
 			t.Errorf("%s: a replay is not deterministic: %v", name, err)
 		}
+		t.Logf("%s: the default lost %.2f%%", name, 100*lines[0].Regret)
 		if lines[0].Regret > c.most || len(lines) != len(search.Strategies()) {
 			t.Errorf("%s: the default lost %.2f%%\n%s", name, 100*lines[0].Regret, Table(lines))
 		}

@@ -120,8 +120,8 @@ func (s *Source) Measure(arms []kernel.Config, order []int) (search.Block, error
 		return search.Block{}, search.ErrBudget
 	}
 	s.Steps -= steps
-	b := search.Block{Costs: make([]float64, len(arms)), Failures: map[int]string{}}
-	n, level := make([]float64, len(arms)), s.levels[s.rng.IntN(len(s.levels))]
+	b := search.Block{Failures: map[int]string{}}
+	values, level := make([][]float64, len(arms)), s.levels[s.rng.IntN(len(s.levels))]
 	for range max(steps*s.layers, len(order)) {
 		a := order[s.turn%len(order)]
 		s.turn++
@@ -130,12 +130,12 @@ func (s *Source) Measure(arms []kernel.Config, order []int) (search.Block, error
 			b.Failures[a] = why
 			continue
 		}
-		b.Costs[a] += v
-		n[a]++
+		values[a] = append(values[a], v)
 	}
 	s.turn++ // else a layer would keep its arm
-	for a := range b.Costs {
-		b.Costs[a] = math.Exp(level + b.Costs[a]/n[a]) // NaN where there is none
+	b.Costs = stat.Centres(values)
+	for a, x := range b.Costs {
+		b.Costs[a] = math.Exp(level + x) // NaN where there is none
 	}
 	return b, nil
 }

@@ -13,17 +13,78 @@ import (
 // Landscape is a space with a known true cost of every member.
 type Landscape struct {
 	Space   kernel.Space
-	Members []kernel.Config // shared by all landscapes: not to be changed
-	costs   []float64       // by id
+	Members []kernel.Config // shared by all landscapes of a family: not to be changed
+	domain  *domain
+	costs   []float64 // by id
 	def     float64
 	Best    float64 // least cost in the space
 }
 
 // Cost is the true cost of a member.
-func (l *Landscape) Cost(c kernel.Config) float64 { return l.costs[id(c)] }
+func (l *Landscape) Cost(c kernel.Config) float64 { return l.costs[l.domain.id(c)] }
 
 // DefaultCost is the true cost of the default.
 func (l *Landscape) DefaultCost() float64 { return l.def }
+
+// Family is a kind of landscape: a space, and how the unscaled log-costs of its members are drawn.
+type Family struct {
+	Name   string
+	domain *domain
+	draw   func(rng *rand.Rand, s kernel.Space) func(at []int) float64
+	rough  float64 // size of a member's own residue, which no model of the parameters explains
+}
+
+// Smooth is the family that the strategies are tuned on.
+var Smooth = Family{"smooth", newDomain(base), drawEffects, 0.05}
+
+// domain is a space with its members listed once.
+type domain struct {
+	space   kernel.Space
+	members func() ([]member, []kernel.Config)
+	size    int // of the ids
+}
+
+// member is a configuration, its id and its value indices.
+type member struct {
+	c  kernel.Config
+	id int
+	at []int
+}
+
+func newDomain(s kernel.Space) *domain {
+	d := &domain{space: s, size: 1}
+	for _, p := range s.Params {
+		d.size *= len(p.Values)
+	}
+	d.members = sync.OnceValues(d.list)
+	return d
+}
+
+// id tells members apart: value indices in a mixed radix.
+func (d *domain) id(c kernel.Config) int {
+	id := 0
+	for i := range d.space.Params {
+		p := &d.space.Params[i]
+		id = id*len(p.Values) + slices.Index(p.Values, c[p.Name])
+	}
+	return id
+}
+
+func (d *domain) list() ([]member, []kernel.Config) {
+	var ms []member
+	var cs []kernel.Config
+	if err := search.Enumerate(d.space, func(c kernel.Config) bool {
+		m := member{c: c, id: d.id(c)}
+		for _, p := range d.space.Params {
+			m.at = append(m.at, slices.Index(p.Values, c[p.Name]))
+		}
+		ms, cs = append(ms, m), append(cs, c)
+		return true
+	}); err != nil {
+		panic(err) // the spaces here are valid
+	}
+	return ms, cs
+}
 
 // base resembles the space of a register-tiled kernel: eight parameters, 30 registers at most.
 var base = kernel.Space{Version: "sim/2", Params: []kernel.Param{
@@ -44,78 +105,30 @@ var base = kernel.Space{Version: "sim/2", Params: []kernel.Param{
 // parameters of base by index; hint acts only where something is prefetched.
 const parPrefetch, parHint = 3, 4
 
-// id tells members apart: value indices in a mixed radix.
-func id(c kernel.Config) int {
-	id := 0
-	for _, p := range base.Params {
-		id = id*len(p.Values) + slices.Index(p.Values, c[p.Name])
-	}
-	return id
-}
+// interact is the size of pairwise interactions beside main effects, before scaling.
+const interact = 0.35
 
-// members are those of base, each with its id and its value indices.
-type member struct {
-	c  kernel.Config
-	id int
-	at []int
-}
-
-var members = sync.OnceValues(func() ([]member, []kernel.Config) {
-	var ms []member
-	var cs []kernel.Config
-	if err := search.Enumerate(base, func(c kernel.Config) bool {
-		m := member{c: c, id: id(c)}
-		for _, p := range base.Params {
-			m.at = append(m.at, slices.Index(p.Values, c[p.Name]))
-		}
-		ms, cs = append(ms, m), append(cs, c)
-		return true
-	}); err != nil {
-		panic(err) // base is valid
-	}
-	return ms, cs
-})
-
-// interact is the size of pairwise interactions beside main effects, rough that of a configuration's
-// own residue, which no model of the parameters explains, both before scaling.
-const (
-	interact = 0.35
-	rough    = 0.05
-)
-
-// NewLandscape draws multiplicative main effects and pairwise interactions of the space's
-// parameters and scales them so that the worst member costs spread times the best. The default is
-// the member at quantile rank of cost (0: the best, so that every winner is false).
-func NewLandscape(seed uint64, spread, rank float64) *Landscape {
+// NewLandscape draws a landscape of a family and scales it so that the worst member costs spread times
+// the best. The default is the member at quantile rank of cost (0: the best, so that every winner is
+// false).
+func NewLandscape(f Family, seed uint64, spread, rank float64) *Landscape {
 	rng := rand.New(rand.NewPCG(seed, 0x1a4d))
-	ms, cs := members()
-	effects := drawEffects(rng, base)
+	d := f.domain
+	ms, cs := d.members()
+	effects := f.draw(rng, d.space)
 	logs := make([]float64, len(ms))
-	size := 1
-	for _, p := range base.Params {
-		size *= len(p.Values)
-	}
-	l := &Landscape{Space: base, Members: cs, costs: make([]float64, size)}
+	l := &Landscape{Space: d.space, Members: cs, domain: d, costs: make([]float64, d.size)}
 	for i, m := range ms {
-		logs[i] = effects(m.at) + rough*rng.NormFloat64()
+		logs[i] = effects(m.at) + f.rough*rng.NormFloat64()
 	}
 	lo, hi := slices.Min(logs), slices.Max(logs)
 	for i, m := range ms {
 		l.costs[m.id] = math.Exp((logs[i] - lo) / (hi - lo) * math.Log(spread))
 	}
-	order := make([]int, len(ms))
-	for i := range order {
-		order[i] = i
-	}
-	slices.SortStableFunc(order, func(a, b int) int {
-		if logs[a] < logs[b] {
-			return -1
-		}
-		return 1
-	})
-	def := ms[order[int(rank*float64(len(order)-1))]]
+	order := slices.Sorted(slices.Values(logs))
+	def := ms[slices.Index(logs, order[int(rank*float64(len(order)-1))])]
 	l.Best, l.def = 1, l.costs[def.id]
-	l.Space.Params = slices.Clone(base.Params)
+	l.Space.Params = slices.Clone(d.space.Params)
 	for i := range l.Space.Params {
 		l.Space.Params[i].Default = def.c[l.Space.Params[i].Name]
 	}

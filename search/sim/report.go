@@ -44,7 +44,9 @@ func Tuners() []Tuner {
 type Scenario struct {
 	Noise        Noise
 	Kind         string
+	Family       Family
 	Spread, Rank float64 // of NewLandscape
+	Seed         uint64  // of the first landscape
 	Plan         Plan
 }
 
@@ -54,8 +56,8 @@ func Scenarios() []Scenario {
 	var out []Scenario
 	for _, p := range []Plan{DecodePlan, PrefillPlan} {
 		for _, n := range []Noise{Quiet, Cloud, Rough} {
-			out = append(out, Scenario{n, "2x", 2, 0.4, p}, Scenario{n, "7x", 7, 0.4, p},
-				Scenario{n, "default best", 4, 0, p}, Scenario{n, "flat", 1.005, 0.5, p})
+			out = append(out, Scenario{n, "2x", Smooth, 2, 0.4, 0, p}, Scenario{n, "7x", Smooth, 7, 0.4, 0, p},
+				Scenario{n, "default best", Smooth, 4, 0, 0, p}, Scenario{n, "flat", Smooth, 1.005, 0.5, 0, p})
 		}
 	}
 	return out
@@ -76,14 +78,14 @@ type Line struct {
 // Landscapes draws n landscapes of a scenario; scenarios of one kind share them.
 func Landscapes(sc Scenario, n int) []*Landscape {
 	out := make([]*Landscape, n)
-	each(n, func(i int) { out[i] = NewLandscape(uint64(i), sc.Spread, sc.Rank) })
+	each(n, func(i int) { out[i] = NewLandscape(sc.Family, sc.Seed+uint64(i), sc.Spread, sc.Rank) })
 	return out
 }
 
 // Run simulates one tune of each landscape of a scenario.
 func Run(t Tuner, sc Scenario, ls []*Landscape) Line {
 	outs := make([]Outcome, len(ls))
-	each(len(ls), func(i int) { outs[i] = t.Tune(NewHost(sc.Noise, uint64(i)), ls[i], sc.Plan, uint64(i)) })
+	each(len(ls), func(i int) { outs[i] = t.Tune(NewHost(sc.Noise, sc.Seed+uint64(i)), ls[i], sc.Plan, sc.Seed+uint64(i)) })
 	return summarise(Line{Tuner: t.Name, Plan: sc.Plan.Name, Host: sc.Noise.Name, Kind: sc.Kind}, outs)
 }
 
@@ -191,11 +193,14 @@ func Total(lines []Line, name string, keep func(Line) bool) []Line {
 	return out
 }
 
-// Totals are the totals over all scenarios, and over those of each host.
+// Totals are the totals over all scenarios, over those of each host, and of each phase on it.
 func Totals(lines []Line) []Line {
 	out := Total(lines, "all", func(Line) bool { return true })
 	for _, n := range []Noise{Quiet, Cloud, Rough} {
 		out = append(out, Total(lines, n.Name, func(l Line) bool { return l.Host == n.Name })...)
+		for _, p := range []Plan{DecodePlan, PrefillPlan} {
+			out = append(out, Total(lines, n.Name+" "+p.Name, func(l Line) bool { return l.Host == n.Name && l.Plan == p.Name })...)
+		}
 	}
 	return out
 }
@@ -203,10 +208,10 @@ func Totals(lines []Line) []Line {
 // Table prints lines as aligned text. Regrets are in percent; a total's p95 is its worst scenario's.
 func Table(lines []Line) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%-21s %-8s %-6s %-13s %6s %8s %7s %8s %8s = %7s + %7s + %7s %8s %8s %6s\n", "tuner", "plan", "host", "landscape",
+	fmt.Fprintf(&b, "%-21s %-13s %-6s %-14s %6s %8s %7s %8s %8s = %7s + %7s + %7s %8s %8s %6s\n", "tuner", "plan", "host", "landscape",
 		"tunes", "winners", "false", "refused", "regret", "search", "select", "refusal", "p95", "samples", "tried")
 	for _, l := range lines {
-		fmt.Fprintf(&b, "%-21s %-8s %-6s %-13s %6d %7.1f%% %6.2f%% %7.1f%% %7.2f%%   %6.2f%%   %6.2f%%   %6.2f%% %7.2f%% %8.0f %6.0f\n",
+		fmt.Fprintf(&b, "%-21s %-13s %-6s %-14s %6d %7.1f%% %6.2f%% %7.1f%% %7.2f%%   %6.2f%%   %6.2f%%   %6.2f%% %7.2f%% %8.0f %6.0f\n",
 			l.Tuner, l.Plan, l.Host, l.Kind, l.Tunes, 100*l.Winners, 100*l.False, 100*l.Refused, 100*l.Regret,
 			100*l.Search, 100*l.Selection, 100*l.Refusal, 100*l.RegretP95, l.Samples, l.Tried)
 	}

@@ -10,7 +10,7 @@ import (
 )
 
 var (
-	tunes = flag.Int("tunes", 3, "synthetic tunes of each tuner in each scenario")
+	tunes = flag.Int("tunes", 6, "synthetic tunes of each tuner in each scenario")
 )
 
 func pick(names ...string) []Tuner {
@@ -25,29 +25,47 @@ func pick(names ...string) []Tuner {
 	return out
 }
 
-// The judge holds its promises where the truth is known: at most 1% false winners, and on hosts that
-// can be judged little regret; best of three breaks the first by far.
-func TestReport(t *testing.T) {
-	names := []string{search.Strategies()[0].Name, "best of 3"}
-	lines := Report(*tunes, pick(names...), Scenarios())
-	total := Total(lines, "all", func(l Line) bool { return l.Host != Rough.Name })
-	for _, l := range total {
-		switch {
-		case l.Tuner == names[0] && (l.False > 0.01 || l.Regret > 0.025):
-			t.Errorf("%s: %.2f%% false winners, %.2f%% mean regret", l.Tuner, 100*l.False, 100*l.Regret)
-		case l.Tuner == "best of 3" && l.False < 0.05:
-			t.Errorf("best of three declares only %.2f%% false winners: the noise model is too kind", 100*l.False)
+// limits are the greatest mean regrets of a phase, over the hosts that can be judged: with these seeds
+// what was measured, and a quarter for changes elsewhere that move the draws.
+type limits struct{ decode, prefill float64 }
+
+// hold checks lines of the default strategy: at most 1% false winners, and little regret.
+func hold(t *testing.T, lines []Line, most limits) {
+	t.Helper()
+	name := search.Strategies()[0].Name
+	for plan, limit := range map[string]float64{DecodePlan.Name: most.decode, PrefillPlan.Name: most.prefill} {
+		for _, l := range Total(lines, plan, func(l Line) bool { return l.Host != Rough.Name && l.Plan == plan && l.Tuner == name }) {
+			t.Logf("%s: %.2f%% false winners, %.2f%% mean regret", plan, 100*l.False, 100*l.Regret)
+			if l.False > 0.01 || l.Regret > limit {
+				t.Errorf("%s: %.2f%% false winners, %.2f%% mean regret, at most 1%% and %.2f%%", plan, 100*l.False, 100*l.Regret, 100*limit)
+			}
 		}
 	}
 	if t.Failed() || testing.Verbose() {
-		t.Log("\n" + Table(append(lines, total...)))
+		t.Log("\n" + Table(lines))
 	}
+}
+
+// The judge holds its promises where the truth is known; best of three breaks the first by far.
+func TestReport(t *testing.T) {
+	lines := Report(*tunes, pick(search.Strategies()[0].Name, "best of 3"), Scenarios())
+	hold(t, lines, limits{0.0015, 0.0085})
+	for _, l := range Total(lines, "all", func(l Line) bool { return l.Host != Rough.Name && l.Tuner == "best of 3" }) {
+		if l.False < 0.05 {
+			t.Errorf("best of three declares only %.2f%% false winners: the noise model is too kind", 100*l.False)
+		}
+	}
+}
+
+// It holds them on landscapes of other structure and with other seeds, which nothing was tuned on.
+func TestHeldOut(t *testing.T) {
+	hold(t, Report(*tunes, pick(search.Strategies()[0].Name), HeldOut()), limits{0.007, 0.027})
 }
 
 // What the parts of the regret say adds up.
 func TestRegretAddsUp(t *testing.T) {
 	for i := range 4 {
-		l := NewLandscape(uint64(i), 3, 0.4)
+		l := NewLandscape(Smooth, uint64(i), 3, 0.4)
 		o := pick("tpe")[0].Tune(NewHost(Cloud, 1), l, PrefillPlan, 1)
 		if math.Abs(o.Search+o.Selection+o.Refusal-o.Regret) > 1e-9 || o.Search < 0 || o.Selection < 0 {
 			t.Errorf("%+v", o)
@@ -56,7 +74,7 @@ func TestRegretAddsUp(t *testing.T) {
 }
 
 func TestTunesAreDeterministic(t *testing.T) {
-	l := NewLandscape(3, 4, 0.4)
+	l := NewLandscape(Smooth, 3, 4, 0.4)
 	for _, x := range pick("bayes", "halving", "tpe", "descent", "best of 3") {
 		if a, b := x.Tune(NewHost(Cloud, 5), l, PrefillPlan, 5), x.Tune(NewHost(Cloud, 5), l, PrefillPlan, 5); a != b {
 			t.Errorf("%s: %+v and %+v", x.Name, a, b)
@@ -66,7 +84,7 @@ func TestTunesAreDeterministic(t *testing.T) {
 
 func TestLandscapeSpansItsSpread(t *testing.T) {
 	for _, spread := range []float64{1.005, 2, 7} {
-		l := NewLandscape(1, spread, 0)
+		l := NewLandscape(Smooth, 1, spread, 0)
 		lo, hi := math.Inf(1), 0.0
 		for _, c := range l.Members {
 			lo, hi = min(lo, l.Cost(c)), max(hi, l.Cost(c))
@@ -110,7 +128,7 @@ func TestNoiseParts(t *testing.T) {
 }
 
 func BenchmarkTune(b *testing.B) {
-	l := NewLandscape(1, 3, 0.4)
+	l := NewLandscape(Smooth, 1, 3, 0.4)
 	for _, t := range Tuners() {
 		b.Run(strings.ReplaceAll(t.Name, " ", "_"), func(b *testing.B) {
 			for i := range b.N {

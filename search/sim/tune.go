@@ -20,16 +20,18 @@ type Plan struct {
 	Duels  int // at most
 	Margin float64
 	Keep   float64 // share of the steps kept for the race of the finalists
+	Misfit float64 // lognormal: how far a configuration's cost in the screen's steps is from that in a duel
 }
 
 // planned is the number of duels that the noise floor is for.
 const planned = 4
 
 // The plans of the report: what a bare tune on two cores affords for one class of weights. Decode
-// steps are short; a prefill of 512 tokens takes seconds.
+// steps are short; in prefill there is time for 10 passes of 512 tokens, which is 26 of 192: these run
+// the same kernels, and rank them alike but for a misfit.
 var (
-	DecodePlan  = Plan{"decode", 160, 28, 8, 10, 16, 56, 8, 0.01, search.FinalShare}
-	PrefillPlan = Plan{"prefill", 10, 28, 22, 10, 4, 56, 8, 0.01, search.FinalShare}
+	DecodePlan  = Plan{"decode", 160, 28, 8, 10, 16, 56, 8, 0.01, search.FinalShare, 0}
+	PrefillPlan = Plan{"prefill", 26, 28, 22, 10, 4, 56, 8, 0.01, search.FinalShare, 0.01}
 )
 
 // Outcome is what a tune decided and what the truth is. Regrets are ln(cost / least cost in the
@@ -57,18 +59,19 @@ type source struct {
 	turn   int
 	luck   map[int64]float64
 	seen   float64 // least true cost measured
+	misfit float64
 }
 
 func newSource(h *Host, l *Landscape, p Plan) *source {
-	return &source{h, l, p.Layers, p.Steps, p.Steps, 0, map[int64]float64{}, l.DefaultCost()}
+	return &source{h, l, p.Layers, p.Steps, p.Steps, 0, map[int64]float64{}, l.DefaultCost(), p.Misfit}
 }
 
-// arm is the cost of a configuration in this process.
+// arm is the cost of a configuration in this process and its kind of steps.
 func (s *source) arm(c kernel.Config) (int64, float64) {
-	key := int64(id(c)) + 1
+	key := int64(s.domain.id(c)) + 1
 	cost := s.costs[key-1]
 	if s.luck[key] == 0 {
-		s.luck[key] = s.Luck()
+		s.luck[key] = s.Luck() * math.Exp(s.misfit*s.rng.NormFloat64())
 	}
 	s.seen = min(s.seen, cost)
 	return key, cost * s.luck[key]
@@ -85,20 +88,19 @@ func (s *source) Measure(arms []kernel.Config, order []int) (search.Block, error
 	}
 	s.left -= steps
 	n := len(arms)
-	keys, costs, sum, count := make([]int64, n), make([]float64, n), make([]float64, n), make([]float64, n)
+	keys, costs, values := make([]int64, n), make([]float64, n), make([][]float64, n)
 	for _, a := range order {
 		keys[a], costs[a] = s.arm(arms[a])
 	}
 	for i := range steps * s.layers {
 		a := order[s.turn%len(order)]
 		s.turn++
-		sum[a] += math.Log(s.Sample(keys[a], costs[a], i%s.layers))
-		count[a]++
+		values[a] = append(values[a], math.Log(s.Sample(keys[a], costs[a], i%s.layers)))
 	}
 	s.turn++ // else a layer would keep its arm
-	b := search.Block{Costs: sum}
-	for a := range sum {
-		b.Costs[a] = math.Exp(sum[a] / count[a]) // NaN where there is none
+	b := search.Block{Costs: stat.Centres(values)}
+	for a, x := range b.Costs {
+		b.Costs[a] = math.Exp(x) // NaN where there is none
 	}
 	if s.Disturbed() {
 		b.Disturbed = "steal"

@@ -3,6 +3,7 @@
 //
 //	go run ./search/simulate                  # 20 tunes of each tuner in each of 24 scenarios
 //	go run ./search/simulate -full -tunes 60  # scenario by scenario
+//	go run ./search/simulate -heldout         # families of landscapes that nothing was tuned on
 //	go run ./search/simulate -recording search/replay/testdata/decode.json.gz -steps 160 -batch 8
 package main
 
@@ -19,6 +20,7 @@ import (
 
 func main() {
 	tunes := flag.Int("tunes", 20, "synthetic tunes of each tuner in each scenario; replays of each strategy")
+	heldOut := flag.Bool("heldout", false, "the scenarios that nothing was tuned on")
 	full := flag.Bool("full", false, "every scenario, not totals alone")
 	only := flag.String("tuners", "", "names, comma separated; all if empty")
 	file := flag.String("recording", "", "replay this recording instead")
@@ -29,7 +31,11 @@ func main() {
 	flag.Float64Var(&p.Keep, "keep", sim.DecodePlan.Keep, "share of the steps for the finalists")
 	flag.Parse()
 	if *file == "" {
-		synthetic(*tunes, *only, *full)
+		scenarios := sim.Scenarios()
+		if *heldOut {
+			scenarios = sim.HeldOut()
+		}
+		synthetic(*tunes, *only, *full, scenarios)
 		return
 	}
 	rec, err := replay.Open(*file)
@@ -45,14 +51,14 @@ func main() {
 	fmt.Print(replay.Table(lines))
 }
 
-func synthetic(tunes int, only string, full bool) {
+func synthetic(tunes int, only string, full bool, scenarios []sim.Scenario) {
 	var ts []sim.Tuner
 	for _, t := range sim.Tuners() {
 		if only == "" || strings.Contains(","+only+",", ","+t.Name+",") {
 			ts = append(ts, t)
 		}
 	}
-	lines := sim.Report(tunes, ts, sim.Scenarios())
+	lines := sim.Report(tunes, ts, scenarios)
 	if full {
 		fmt.Print(sim.Table(lines))
 	}

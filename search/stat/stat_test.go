@@ -226,3 +226,38 @@ func TestRule(t *testing.T) {
 		t.Errorf("no pairs: %q", got)
 	}
 }
+
+// A wild value moves the centre of its group little, groups of one or two are means, and what no group
+// has is not a number.
+func TestCentres(t *testing.T) {
+	got := Centres([][]float64{{1, 1.1, 0.9, 1, 9}, {2, 2.1, 1.9}, {5, 6}, {7}, nil})
+	for i, want := range []struct{ lo, hi float64 }{{1, 1.1}, {1.99, 2.01}, {5.5, 5.5}, {7, 7}} {
+		if got[i] < want.lo || got[i] > want.hi {
+			t.Errorf("group %d: %g, want %g to %g", i, got[i], want.lo, want.hi)
+		}
+	}
+	if !math.IsNaN(got[4]) {
+		t.Errorf("no values give %g", got[4])
+	}
+	rng := rand.New(rand.NewPCG(1, 2))
+	var mean, robust float64
+	for range 2000 {
+		gs := make([][]float64, 8)
+		for i := range gs {
+			for range 4 {
+				x := 0.1 * rng.NormFloat64()
+				if rng.Float64() < 0.08 {
+					x += rng.ExpFloat64()
+				}
+				gs[i] = append(gs[i], x)
+			}
+		}
+		for i, c := range Centres(gs) {
+			robust += c * c
+			mean += Mean(gs[i]) * Mean(gs[i])
+		}
+	}
+	if robust > 0.5*mean {
+		t.Errorf("with tails the centres err by %g, means by %g", robust, mean)
+	}
+}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/tilewright/tilewright/kernel"
 	"github.com/tilewright/tilewright/search"
+	"github.com/tilewright/tilewright/search/stat"
 )
 
 // Class is a set of layers whose tensor has the same shape, format and layout. A class of one layer
@@ -242,16 +243,15 @@ func (s *source) assign(r request) Assignment {
 	return a
 }
 
-// tally averages the ln seconds of a block by arm.
+// tally finds the centre of the ln seconds of a block by arm.
 type tally struct {
-	sum       []float64
-	n         []int
+	values    [][]float64
 	failures  map[int]string
 	disturbed string
 }
 
 func newTally(r request) *tally {
-	return &tally{sum: make([]float64, len(r.arms)), n: make([]int, len(r.arms)), failures: map[int]string{}}
+	return &tally{values: make([][]float64, len(r.arms)), failures: map[int]string{}}
 }
 
 func (t *tally) add(arms []int, ln []float64, failed map[int]string, disturbed string) {
@@ -263,18 +263,17 @@ func (t *tally) add(arms []int, ln []float64, failed map[int]string, disturbed s
 			t.failures[arm] = why
 			continue
 		}
-		t.sum[arm] += ln[i]
-		t.n[arm]++
+		t.values[arm] = append(t.values[arm], ln[i])
 	}
 }
 
 func (t *tally) block() search.Block {
-	b := search.Block{Costs: make([]float64, len(t.sum)), Failures: t.failures, Disturbed: t.disturbed}
-	for a := range t.sum {
-		b.Costs[a] = math.NaN()
-		if t.n[a] > 0 && t.failures[a] == "" {
-			b.Costs[a] = math.Exp(t.sum[a] / float64(t.n[a]))
-		}
+	for a := range t.failures {
+		t.values[a] = nil
+	}
+	b := search.Block{Costs: stat.Centres(t.values), Failures: t.failures, Disturbed: t.disturbed}
+	for a, x := range b.Costs {
+		b.Costs[a] = math.Exp(x) // NaN where there is none
 	}
 	return b
 }

@@ -187,7 +187,7 @@ func TestWaited(t *testing.T) {
 		void          bool
 	}{
 		{"nobody waited", "schedstat", [3]string{sched(5*ms, 3*ms), sched(5*ms, 0), sched(1, 1)},
-			[3]string{sched(15*ms, 3*ms), sched(15*ms, ms/10), sched(2, 1)}, Wait{0.01, BySched}, false},
+			[3]string{sched(15*ms, 3*ms), sched(15*ms, ms/2), sched(2, 1)}, Wait{0.05, BySched}, false},
 		{"one was sent off", "schedstat", [3]string{sched(5*ms, 0), sched(5*ms, 0), sched(1, 1)},
 			[3]string{sched(12*ms, 3*ms), sched(15*ms, 0), sched(1, 1)}, Wait{0.3, BySched}, true},
 		{"one never ran", "schedstat", [3]string{sched(5*ms, 0), sched(5*ms, 0), sched(1, 1)},

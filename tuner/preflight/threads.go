@@ -93,11 +93,11 @@ type Wait struct {
 	By    string  `json:"by,omitempty"` // "" where the kernel does not say
 }
 
-// MaxWait is the share of a block beyond which a wait voids it.
-//
-// Every other worker waits at the next barrier for the one that is kept, so the block is too long by
-// about that share; 2% of 20 ms is less than any time slice, so whoever is sent off a core is seen.
-const MaxWait = 0.02
+// MaxWait is the share of a block beyond which a wait voids it. A worker is kept for 3 to 5% of a block
+// where nothing but monitors run, by 30 to 55% where another program wants its core (BENCHMARKS.md);
+// and a slice is more than this share of a block of 30 ms, so one that is sent off its core once in a
+// short block is seen.
+const MaxWait = 0.10
 
 // slice is about what a thread waits that is sent off its CPU (the base slice of EEVDF).
 const slice = 3 * time.Millisecond

@@ -14,14 +14,16 @@ import (
 // the first block that is not there. What is measured from then on holds the control too, so it
 // joins what was measured before as a ratio to the same arm.
 type recorded struct {
-	t    *tune
-	src  search.Source
-	name string
-	def  kernel.Choice
-	n    int             // blocks asked for
-	got  int             // blocks that were answered
-	live bool            // past the end of the journal
-	told map[string]bool // failures that were reported
+	t     *tune
+	src   search.Source
+	name  string
+	def   kernel.Choice
+	n     int  // blocks asked for
+	got   int  // blocks that were answered
+	live  bool // past the end of the journal
+	at    int  // number of blocks at which share was told, plus 1
+	share float64
+	told  map[string]bool // failures that were reported
 }
 
 // blockRecord is a block in the journal, where costs have no NaN.
@@ -65,11 +67,14 @@ func (r *recorded) Measure(arms []kernel.Config, order []int) (search.Block, err
 // left journals what a search was told is left of its time, and batch how many candidates a block
 // has: what a search asks depends on both, and a resumed one must ask again what it asked before.
 func (r *recorded) left(share float64) float64 {
-	key := fmt.Sprintf("%s %d", r.name, r.n)
-	if !r.live && r.t.done("left", key, &share) {
-		return share
+	if r.at == r.n+1 {
+		return r.share // however often it asks between two blocks
 	}
-	r.t.add("left", key, share)
+	key := fmt.Sprintf("%s %d", r.name, r.n)
+	if r.live || !r.t.done("left", key, &share) {
+		r.t.add("left", key, share)
+	}
+	r.at, r.share = r.n+1, share
 	return share
 }
 

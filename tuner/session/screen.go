@@ -30,11 +30,16 @@ type stage struct {
 // stages of the screening. Decode runs at a real context, prefill from an empty one.
 var stages = []stage{
 	{m: 1, test: bench.Test{Gen: 1, Depth: 128}, warm: 1, repeat: 2, share: 0.34},
-	{m: 512, test: bench.Test{Prompt: 512}, repeat: 1, share: 0.42, prefill: true},
+	{m: 512, test: bench.Test{Prompt: panelRows}, repeat: 1, share: 0.42, prefill: true},
 	{m: 64, test: bench.Test{Prompt: 64}, repeat: 1, share: 0.10, prefill: true},
 	{m: 16, test: bench.Test{Prompt: 16}, repeat: 1, share: 0.07, prefill: true},
 	{m: 4, test: bench.Test{Prompt: 4}, repeat: 1, share: 0.07, prefill: true},
 }
+
+// panelRows is the length of the passes that search the kernels of panels, tuning point 512: these run
+// from PanelMinM rows on, so a pass need not be one of 512, and one of 192 leaves the search 2.7 times
+// as many steps. The confirmation's are of 512.
+const panelRows = 192
 
 // screened is the best configuration of a class at a tuning point, and its log-gain in situ.
 type screened struct {
@@ -126,13 +131,16 @@ func (t *tune) screenRound(ctx context.Context, s stage, classes []model.Class, 
 		searches = append(searches, sr)
 	}
 	t.Progress("screen", fmt.Sprintf("M=%d, %d kinds of weights", s.m, len(searches)))
-	if err := insitu.Run(ctx, a, searches, t.until(end, s.test)); err != nil {
+	if err := insitu.Run(ctx, a, searches, t.until(end, a.test)); err != nil {
 		return err
 	}
 	return a.restore(ctx)
 }
 
 func (t *tune) newArena(s stage, end time.Time) *arena {
+	if s.m == 512 { // fewer rows would run the kernels of another point
+		s.test.Prompt = min(max(s.test.Prompt, t.Knobs.PanelMinM), bench.PP512.Prompt)
+	}
 	return &arena{lab: t.lab, test: s.test, m: s.m, warm: s.warm, repeat: s.repeat, end: end,
 		classes: map[string]model.Class{}, defaults: map[string]kernel.Choice{},
 		patience: t.patience(bench.Test{Prompt: s.test.Prompt + s.test.Depth, Gen: s.test.Gen * (s.warm + s.repeat)})}

@@ -32,7 +32,7 @@ import (
 
 type flags struct {
 	preset, class, values, out string
-	m, sweeps, most            int
+	m, rows, sweeps, most      int
 	limit                      time.Duration
 	more                       bool
 }
@@ -44,6 +44,7 @@ func main() {
 	flag.StringVar(&f.preset, "preset", model.DefaultPreset, "model")
 	flag.StringVar(&f.class, "role", "gate_up", "role of the matrices")
 	flag.IntVar(&f.m, "m", 1, "rows: 1 for decode, 512 for prefill")
+	flag.IntVar(&f.rows, "rows", 0, "tokens of a prefill pass that runs the kernels of -m; 0 for as many")
 	flag.IntVar(&f.sweeps, "sweeps", 8, "samples of each configuration")
 	flag.IntVar(&f.most, "most", 1000, "configurations at most; more are refused: narrow the space with -values")
 	flag.StringVar(&f.values, "values", "", `values to keep, as "name=1,2 name=3"; other parameters keep all theirs`)
@@ -187,7 +188,10 @@ func narrow(s kernel.Space, spec string) (kernel.Space, error) {
 }
 
 // test is the pass in which a tuning point of M rows is timed, as the screen does it.
-func test(m int) (t bench.Test, warm, repeat int) {
+func test(m, rows int) (t bench.Test, warm, repeat int) {
+	if rows > 0 {
+		m = rows
+	}
 	if m == 1 {
 		return bench.Test{Gen: 1, Depth: 128}, 1, 2
 	}

@@ -120,7 +120,7 @@ func (r *rig) Step(ctx context.Context, as []insitu.Assignment) ([]insitu.Timing
 		plan.Artifacts = append(plan.Artifacts, id)
 	}
 	st := runner.Step{Plans: []runner.ClassPlan{plan}}
-	st.Test, st.Warm, st.Repeat = test(r.f.m)
+	st.Test, st.Warm, st.Repeat = test(r.f.m, r.f.rows)
 	mark := r.watch.Begin()
 	got, err := r.run.Step(ctx, st, arts, nil)
 	if err != nil {

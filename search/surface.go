@@ -1,0 +1,175 @@
+package search
+
+import (
+	"math"
+
+	"github.com/tilewright/tilewright/kernel"
+)
+
+// surface is the linear model of a space: features of a point, those of the default taken off, so that
+// the default's value is 0. The first mains features are of single values, scaled so that weights of
+// unit variance give neighbouring values much in common; the rest are products of the places of pairs.
+type surface struct {
+	at    []int         // first feature of each parameter, and past the last
+	roots [][][]float64 // [parameter][value]: features of a value
+	place [][]float64   // of each value in its list, from -1 to 1
+	mains int
+	dim   int
+	from  point // the default
+}
+
+// alike is how much of the variance of a main effect neighbouring values share, and reach over how many
+// steps of the list.
+const (
+	alike = 0.8
+	reach = 1.5
+)
+
+func newSurface(s kernel.Space) *surface {
+	f := &surface{}
+	for _, p := range s.Params {
+		n, def := len(p.Values), 0
+		place, cov := make([]float64, n), make([]float64, n*n)
+		for v := range n {
+			if n > 1 {
+				place[v] = 2*float64(v)/float64(n-1) - 1
+			}
+			if p.Values[v] == p.Default {
+				def = v
+			}
+			for u := range n {
+				d := float64(u-v) / reach
+				cov[v*n+u] = alike * math.Exp(-d*d/2)
+			}
+			cov[v*n+v] = 1
+		}
+		cholesky(cov, n)
+		rows := make([][]float64, n)
+		for v := range n {
+			rows[v] = cov[v*n : v*n+v+1]
+		}
+		f.at, f.roots, f.place, f.from = append(f.at, f.mains), append(f.roots, rows), append(f.place, place), append(f.from, def)
+		f.mains += n
+	}
+	f.at = append(f.at, f.mains)
+	f.dim = f.mains + len(s.Params)*(len(s.Params)-1)/2
+	return f
+}
+
+// features writes the features of p.
+func (f *surface) features(p point, x []float64) {
+	clear(x)
+	for i, v := range p {
+		for k, r := range f.roots[i][v] {
+			x[f.at[i]+k] += r
+		}
+		for k, r := range f.roots[i][f.from[i]] {
+			x[f.at[i]+k] -= r
+		}
+	}
+	k := f.mains
+	for i := range p {
+		for j := range i {
+			x[k] = f.place[i][p[i]]*f.place[j][p[j]] - f.place[i][f.from[i]]*f.place[j][f.from[j]]
+			k++
+		}
+	}
+}
+
+// table is a set of weights made ready to value points: the effect of each value, and of each pair
+// (symmetric, no diagonal).
+type table struct {
+	main [][]float64
+	pair []float64
+	base float64 // of the default
+}
+
+func (f *surface) newTable() *table {
+	n := len(f.place)
+	t := &table{pair: make([]float64, n*n)}
+	for _, r := range f.roots {
+		t.main = append(t.main, make([]float64, len(r)))
+	}
+	return t
+}
+
+func (f *surface) tabulate(w []float64, t *table) {
+	n := len(f.place)
+	for i, rows := range f.roots {
+		for v, row := range rows {
+			t.main[i][v] = dot(row, w[f.at[i]:])
+		}
+	}
+	k := f.mains
+	for i := range n {
+		for j := range i {
+			t.pair[i*n+j], t.pair[j*n+i] = w[k], w[k]
+			k++
+		}
+	}
+	t.base = 0
+	t.base = f.value(t, f.from)
+}
+
+// value is what a table says of a point, over the default.
+func (f *surface) value(t *table, p point) float64 {
+	n, s := len(p), -t.base
+	for i, v := range p {
+		s += t.main[i][v]
+		x := 0.0
+		for j, u := range p[:i] {
+			x += t.pair[i*n+j] * f.place[j][u]
+		}
+		s += x * f.place[i][v]
+	}
+	return s
+}
+
+// dot is the product of a with as many of b.
+func dot(a, b []float64) float64 {
+	b = b[:len(a)]
+	var s0, s1, s2, s3 float64
+	i := 0
+	for ; i+4 <= len(a); i += 4 {
+		s0 += a[i] * b[i]
+		s1 += a[i+1] * b[i+1]
+		s2 += a[i+2] * b[i+2]
+		s3 += a[i+3] * b[i+3]
+	}
+	for ; i < len(a); i++ {
+		s0 += a[i] * b[i]
+	}
+	return s0 + s1 + s2 + s3
+}
+
+// cholesky replaces the lower half of a positive definite matrix by its factor.
+func cholesky(a []float64, d int) {
+	for i := range d {
+		ri := a[i*d : i*d+i+1]
+		for j := range i {
+			rj := a[j*d : j*d+j+1]
+			ri[j] = (ri[j] - dot(rj[:j], ri)) / rj[j]
+		}
+		ri[i] = math.Sqrt(max(ri[i]-dot(ri[:i], ri), 1e-12))
+	}
+}
+
+// solveLower solves L x = b in place, solveUpper L' x = b.
+func solveLower(l, b []float64) {
+	d := len(b)
+	for i := range d {
+		b[i] = (b[i] - dot(l[i*d:i*d+i], b)) / l[i*d+i]
+	}
+}
+
+func solveUpper(l, b []float64) {
+	d := len(b)
+	for i := d - 1; i >= 0; i-- {
+		x := b[i] / l[i*d+i]
+		b[i] = x
+		row := l[i*d : i*d+i]
+		for k, v := range row {
+			b[k] -= v * x
+		}
+	}
+}
