@@ -19,9 +19,10 @@ type blockPacker struct {
 	slots [2]int // the offset that y0 to y3 and y4 to y7 were loaded from: dword i is in y(4*slot+i)
 }
 
-// Registers. Rows are addressed from their ends, by an index that grows to 0.
+// Registers. Rows are addressed from their ends, by an index that grows to 0; pbAhead is the index
+// eight rows on, if rows follow each other.
 const (
-	pbIndex, pbTo, pbScales, pbSubs, pbChannel = amd64.RCX, amd64.RBX, amd64.R14, amd64.R15, amd64.RAX
+	pbIndex, pbTo, pbScales, pbAhead, pbChannel = amd64.RCX, amd64.RBX, amd64.R14, amd64.R15, amd64.RAX
 
 	pbCodes, pbTemps = 8, 12 // y8 to y11: codes; y12 to y15: temporaries
 )
@@ -39,7 +40,7 @@ func emitPackBlocks(isa ISA, p kernel.Problem) (Code, error) {
 	l, t := p.Layout, p.Source
 	b.AddI(pbTo, l.PanelBytes(p.Format, t.Weights()))
 	b.AddI(pbScales, l.ScaleBytes(p.Format, t.Weights()))
-	b.AddI(pbSubs, l.ScaleBytes(p.Format, t.Weights()))
+	b.AddI(pbAhead, t.Bytes())
 	b.AddI(pbIndex, t.Bytes())
 	b.Jcc(amd64.CcNE, block)
 	b.AddI(pbChannel, 8)
@@ -63,17 +64,21 @@ func (b *blockPacker) begin() {
 		b.AddM(r, amd64.M(amd64.RDI, int(unsafe.Offsetof(args.Src))))
 		b.Add(r, pbIndex)
 	}
+	b.ImulI(pbAhead, pbIndex, 8-1)
 	b.Neg(pbIndex)
 	b.arg(pbScales, unsafe.Offsetof(args.Scales))
-	b.Lea(pbSubs, amd64.MX(pbScales, pbChannel, 1, 0))
-	b.Lea(pbScales, amd64.MX(pbScales, pbChannel, 2, 0))
 	b.arg(pbTo, unsafe.Offsetof(args.Dst))
-	b.Lea(pbTo, amd64.MX(pbTo, pbChannel, 4, 0))
 }
+
+// codesAt, scalesAt and subsAt are where the channels' dwords, 16-bit and 8-bit scales go.
+func codesAt(off int) amd64.Mem  { return amd64.MX(pbTo, pbChannel, 4, off) }
+func scalesAt(off int) amd64.Mem { return amd64.MX(pbScales, pbChannel, 2, off) }
+func subsAt(off int) amd64.Mem   { return amd64.MX(pbScales, pbChannel, 1, off) }
 
 // block emits one block of each row.
 func (b *blockPacker) block() {
 	b.slots = [2]int{-1, -1}
+	b.prefetch()
 	b.scales()
 	if len(b.c.subs) > 0 {
 		b.subScales()
@@ -87,6 +92,16 @@ func (b *blockPacker) block() {
 	}
 	for _, s := range b.c.steps {
 		b.step(s)
+	}
+}
+
+// prefetch asks for this block of the rows eight channels on, which mostly are the next eight rows of
+// the file: a row is too short for the hardware to find its stream and run ahead.
+func (b *blockPacker) prefetch() {
+	for at := 0; at < b.p.Source.Bytes(); at += 64 {
+		for _, r := range pbRows {
+			b.Prefetch(2, amd64.MX(r, pbAhead, 1, at))
+		}
 	}
 }
 
@@ -112,7 +127,7 @@ func (b *blockPacker) step(s step) {
 		}
 	}
 	run := 64 * b.p.Layout.Cols
-	b.storeOctet(b.p.Format.Bits, amd64.M(pbTo, s.k/16*b.p.Format.Bits/2*run), run, pbCodes, pbTemps)
+	b.storeOctet(b.p.Format.Bits, codesAt(s.k/16*b.p.Format.Bits/2*run), run, pbCodes, pbTemps)
 }
 
 // load returns the slot of the 16 bytes at an offset, filled if it has others. Terms of the same
@@ -193,17 +208,17 @@ func (b *blockPacker) scales() {
 	b.Op(amd64.VPSHUFB, v, v, b.lanes(0x05040100, 0x0d0c0908, 0x07060302, 0x0f0e0b0a))
 	b.Op(amd64.VPERMQ, v, v, 0xd8)
 	if h.upper {
-		b.Op(amd64.VEXTRACTI128, amd64.M(pbScales, 0), v, 1)
+		b.Op(amd64.VEXTRACTI128, scalesAt(0), v, 1)
 		return
 	}
-	b.Op(amd64.VMOVUPSS, amd64.M(pbScales, 0), low)
+	b.Op(amd64.VMOVUPSS, scalesAt(0), low)
 	if !b.p.Format.Offset {
 		return
 	}
 	if h.negate {
 		b.Op(amd64.VPXOR, v, v, b.dwords(0x80008000))
 	}
-	b.Op(amd64.VEXTRACTI128, amd64.M(pbScales, 2*b.p.Layout.NR()), v, 1)
+	b.Op(amd64.VEXTRACTI128, scalesAt(2*b.p.Layout.NR()), v, 1)
 }
 
 // subScales stores the 8-bit scales and offsets, four groups of eight channels at a time.
@@ -240,7 +255,7 @@ func (b *blockPacker) sub(g int, offset bool) amd64.Mem {
 	if offset {
 		at += b.p.Layout.NR()
 	}
-	return amd64.M(pbSubs, at)
+	return subsAt(at)
 }
 
 // dwords is a constant in every dword, all in every byte, lanes in both lanes of 128 bits, within the
