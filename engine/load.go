@@ -149,9 +149,9 @@ func (e *Engine) fillJob(ctx context.Context, layer int, segs []*weights.Tensor)
 	return j, nil
 }
 
-// packKernels returns the kernels that pack t from the blocks of its parts, where they keep their grid,
-// and the one that packs codes if it is needed: for rows that are made, for blocks that no backend
-// reads, for a panel of two types of blocks.
+// packKernels returns the kernels that pack t from the stored rows of its parts, and the one that packs
+// codes if it is needed: for a quantised matrix that gets another grid, for rows that no backend
+// reads, for a panel of two types.
 func (e *Engine) packKernels(ctx context.Context, t *weights.Tensor, src parts) (weights.Kernels, error) {
 	out := weights.Kernels{}
 	if t.Format.IsFloat() {
@@ -213,11 +213,11 @@ type parts struct {
 func (p parts) Row(part, n int, dst model.Row) error { return p.mats[part].Row(n, p.format, dst) }
 
 func (p parts) Blocks(part, n int) (kernel.Block, []byte) {
-	m := p.mats[part]
-	if m.Native() != p.format {
+	b, row := p.mats[part].Blocks(n)
+	if !b.Packs(p.format) {
 		return kernel.BlockNone, nil
 	}
-	return m.Blocks(n)
+	return b, row
 }
 
 func (e *Engine) partsOf(t *weights.Tensor, layer int) (parts, error) {

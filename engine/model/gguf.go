@@ -7,6 +7,7 @@ import (
 	"github.com/tilewright/tilewright/engine/gguf"
 	"github.com/tilewright/tilewright/engine/quant"
 	"github.com/tilewright/tilewright/kernel"
+	"github.com/tilewright/tilewright/kernel/ref"
 )
 
 // FromGGUF describes the model in a GGUF file. Closing the model closes the file.
@@ -233,7 +234,7 @@ func (m *matrix) Row(n int, f kernel.Format, dst Row) error {
 	if err := m.Floats(n, x); err != nil {
 		return err
 	}
-	return m.wrap(quant.Quantize(f, x, dst.Codes, dst.Scales, dst.Offsets))
+	return m.wrap(ref.QuantizeRow(f, x, dst.Codes, dst.ScaleSet))
 }
 
 func (m *matrix) wrap(err error) error {

@@ -68,8 +68,8 @@ type Matrix interface {
 	Source() (name, typ string)
 	// Native is the format that holds the stored weights exactly.
 	Native() kernel.Format
-	// Blocks is row n as it is stored, in blocks of the type; BlockNone if they are plain floats. The
-	// type's Format is Native. Scales are not checked as Row does.
+	// Blocks is row n as it is stored, BlockNone if OpPack reads no such rows. The type's Format is
+	// Native. It does not check scales or weights, as Row does.
 	Blocks(n int) (kernel.Block, []byte)
 	// Row writes row n in format f: codes (K) with their scales, or floats (K). Codes of
 	// another format than Native are made by quantising the stored values.

@@ -71,25 +71,25 @@ func newDecoder(b kernel.Block) *decoder {
 // decode decodes n weights.
 func (d *decoder) decode(src []byte, n int) error {
 	set := d.set.Slice(d.format, 0, n)
-	if err := ref.Decode(d.block, src, d.q[:n], set); err != nil {
+	if err := ref.Decode(d.block, d.format, src, d.q[:n], set); err != nil {
 		return err
 	}
 	if d.format.Super == kernel.SuperNone {
 		for g, h := range set.Scales {
-			d.s[g] = F16(h)
+			d.s[g] = ref.F16ToF32(h)
 			if d.format.Offset {
-				d.m[g] = F16(set.Offsets[g])
+				d.m[g] = ref.F16ToF32(set.Offsets[g])
 			}
 		}
 		return nil
 	}
-	s := F16(set.Scales[0])
+	s := ref.F16ToF32(set.Scales[0])
 	for g, sub := range set.Subs {
 		if d.format.Super == kernel.SuperQ6K {
 			d.s[g] = s * float32(int8(sub))
 			continue
 		}
-		d.s[g], d.m[g] = s*float32(sub), F16(set.Offsets[0])*float32(set.SubOffsets[g])
+		d.s[g], d.m[g] = s*float32(sub), ref.F16ToF32(set.Offsets[0])*float32(set.SubOffsets[g])
 	}
 	return nil
 }
@@ -105,11 +105,11 @@ func floats(t gguf.Type, src []byte, dst []float32) error {
 		}
 	case gguf.F16:
 		for i := range dst {
-			dst[i] = F16(le.Uint16(src[2*i:]))
+			dst[i] = ref.F16ToF32(le.Uint16(src[2*i:]))
 		}
 	case gguf.BF16:
 		for i := range dst {
-			dst[i] = BF16(le.Uint16(src[2*i:]))
+			dst[i] = ref.BF16ToF32(le.Uint16(src[2*i:]))
 		}
 	}
 	return nil

@@ -7,8 +7,6 @@ import (
 	"path/filepath"
 	"testing"
 
-	"pgregory.net/rapid"
-
 	"github.com/tilewright/tilewright/engine/gguf"
 	"github.com/tilewright/tilewright/engine/gguf/gguftest"
 	"github.com/tilewright/tilewright/kernel"
@@ -121,39 +119,6 @@ func sameValues(t *testing.T, got, want []float32) {
 		}
 	}
 	sameBits(t, got, want)
-}
-
-func TestHalves(t *testing.T) {
-	for h := range 1 << 16 {
-		x := F16(uint16(h))
-		if x != x {
-			continue
-		}
-		if got := ToF16(x); got != uint16(h) {
-			t.Fatalf("half %04x became %04x by way of %v", h, got, x)
-		}
-		if b := BF16(uint16(h)); b == b && ToBF16(b) != uint16(h) {
-			t.Fatalf("bfloat16 %04x became %04x", h, ToBF16(b))
-		}
-	}
-	rapid.Check(t, func(t *rapid.T) {
-		x := math.Float32frombits(rapid.Uint32Max(0x7f7fffff).Draw(t, "bits"))
-		h := ToF16(x)
-		if h >= 0x7c00 {
-			if x < 65520 {
-				t.Fatalf("%v became infinite", x)
-			}
-			return
-		}
-		d := math.Abs(float64(F16(h)) - float64(x))
-		for _, n := range []uint16{h - 1, h + 1} {
-			if n < 0x7c00 {
-				if e := math.Abs(float64(F16(n)) - float64(x)); e < d || e == d && h&1 == 1 {
-					t.Fatalf("%v became %v, %v is nearer or even", x, F16(h), F16(n))
-				}
-			}
-		}
-	})
 }
 
 func TestUnusableInput(t *testing.T) {

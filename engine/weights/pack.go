@@ -15,8 +15,8 @@ import (
 type Source interface {
 	// Row writes row n of part i.
 	Row(part, n int, dst model.Row) error
-	// Blocks is row n of part i as blocks that the tensor's format holds exactly, BlockNone if the row
-	// has to be made. Row checks the scales; this does not.
+	// Blocks is row n of part i as stored, of a type that packs the tensor's format; BlockNone if the
+	// row has to be made. Row checks scales and weights; this does not.
 	Blocks(part, n int) (kernel.Block, []byte)
 }
 
@@ -118,19 +118,24 @@ func (p *Packer) packBlocks(t *Tensor, panel int, src Source, k Kernels) (done b
 // call runs a kernel over a panel, in calls of bounded length.
 func (p *Packer) call(t *Tensor, panel int, block kernel.Block, src unsafe.Pointer, pack kernel.Func) {
 	codes, scales := t.Panel(panel)
-	l, f, unit := t.Layout, t.Format, block.Weights()
+	l, f, unit := t.Layout, t.Format, max(block.Weights(), t.Format.ScaleGroup())
 	step := max(1, kernel.MaxCallBytes/(l.PanelBytes(f, unit)+l.ScaleBytes(f, unit))) * unit
 	for k := 0; k < t.K; k += step {
-		*p.args = kernel.PackArgs{Src: unsafe.Add(src, k/unit*block.Bytes()), K: int64(min(step, t.K-k)),
+		*p.args = kernel.PackArgs{Src: unsafe.Add(src, k/block.Weights()*block.Bytes()), K: int64(min(step, t.K-k)),
 			Dst: unsafe.Add(codes, l.PanelBytes(f, k)), Scales: unsafe.Add(scales, l.ScaleBytes(f, k)), Rows: ptr(&p.at[0])}
 		pack(ptr(p.args))
 	}
 }
 
-// finite reports whether no 16-bit scale or offset of a panel, all f16, is infinite or NaN.
+// finite reports whether no 16-bit scale or offset of a panel is infinite or NaN.
 func (t *Tensor) finite(scales []byte) bool {
-	const exp, one, carry = 0x7c007c007c007c00, 0x0400040004000400, 0x8000800080008000
+	const words = 0x0001000100010001
+	const carry = 0x8000 * words
 	f, l := t.Format, t.Layout
+	one := uint64(0x0400) * words // the least exponent
+	if f.Scale == kernel.ScaleBF16 {
+		one = 0x0080 * words
+	}
 	size, head := l.ScaleBytes(f, f.ScaleGroup()), 2*l.NR()
 	if f.Offset {
 		head *= 2
@@ -141,7 +146,7 @@ func (t *Tensor) finite(scales []byte) bool {
 	var bad uint64
 	for ; len(scales) > 0; scales = scales[size:] {
 		for h := scales[:head]; len(h) >= 8; h = h[8:] {
-			bad |= binary.LittleEndian.Uint64(h)&exp + one // an exponent of ones carries
+			bad |= binary.LittleEndian.Uint64(h)&(carry-one) + one // an exponent of ones carries
 		}
 	}
 	return bad&carry == 0

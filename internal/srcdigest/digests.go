@@ -3,9 +3,9 @@
 package srcdigest
 
 var digests = map[string]string{
-	"kernel":          "e8769b97b8d4d74f64f5c2253f7b96a3c39376595e6224fb8f5be6a3e8296120",
-	"engine":          "b962a4a466f4898c6f34fe1fce415b83fabe8d300273756ba73b16b3095c780c",
-	"plugins/x86":     "44822b922c1e13681729fad53a2bca0de63a44b88315476aff574469d63f73da",
+	"kernel":          "ac62c0cf0898301970eab44ac152ad68451db1783da5b8990f3a4a0443869ead",
+	"engine":          "7a3c79e3281d8d66cc4da395aa212dfa5e7cbf6a827c39e1b96e11c9f61e6995",
+	"plugins/x86":     "1e86413c017f77020c47167d028adae726633931f9a9ec10ecaca43145ff0db2",
 	"plugins/avx512":  "da6897d229254f62c9b7140bfa0d7ab61691430cf2e0590c1656b4e3273ffd1b",
 	"plugins/avx2":    "f300d26d61b3ea16d829dad8208ea608efd21cc1d90d65f660a22c109d971521",
 	"plugins/generic": "5a88bd31bb3c4122cb8490482ed7c3d7a76a471bccec8bd2c3ccc65df26cfb9c",

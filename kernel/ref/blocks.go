@@ -30,19 +30,32 @@ func supers(t kernel.Block, one decoder) decoder {
 	}
 }
 
-// Decode unpacks whole blocks of a type to codes, one byte each in the order of k, and the scales of
-// its Format. q and s are sized for as many weights as src has.
-func Decode(t kernel.Block, src []byte, q []uint8, s kernel.ScaleSet) error {
-	decode := decoders[t]
+// decoderOf returns the decoder of stored rows to a format and the weights it takes at a time, nil if
+// there is none.
+func decoderOf(t kernel.Block, f kernel.Format) (decoder, int) {
+	switch {
+	case !t.Packs(f):
+		return nil, 0
+	case t.Format().IsFloat():
+		return floatsDecoder(t, f), max(t.Weights(), f.Group)
+	}
+	return decoders[t], t.Weights()
+}
+
+// Decode unpacks whole blocks to codes of a format that t packs, one byte each in the order of k, and
+// their scales. q and s are sized for as many weights as src has. Of floats that cannot be quantised
+// (QuantizeRow) a scale becomes NaN.
+func Decode(t kernel.Block, f kernel.Format, src []byte, q []uint8, s kernel.ScaleSet) error {
+	decode, unit := decoderOf(t, f)
 	if decode == nil {
-		return fmt.Errorf("ref: no block type %q", t)
+		return fmt.Errorf("ref: blocks %q do not make %s", t, f)
 	}
-	n := len(src) / t.Bytes()
-	if len(src)%t.Bytes() != 0 {
-		return fmt.Errorf("ref: %d bytes are not whole blocks of %d (%s)", len(src), t.Bytes(), t)
+	n := len(src) / t.Bytes() * t.Weights()
+	if len(src)%t.Bytes() != 0 || n%unit != 0 {
+		return fmt.Errorf("ref: %d bytes of %s are not whole groups of %d weights", len(src), t, unit)
 	}
-	if len(q) != n*t.Weights() || !s.Fits(t.Format(), len(q)) {
-		return fmt.Errorf("ref: %d blocks of %s need %d codes and their scales, not %d and %d", n, t, n*t.Weights(), len(q), len(s.Scales))
+	if len(q) != n || !s.Fits(f, n) {
+		return fmt.Errorf("ref: %d weights of %s need as many codes and their scales, not %d and %d", n, t, len(q), len(s.Scales))
 	}
 	decode(src, q, s)
 	return nil
@@ -50,16 +63,18 @@ func Decode(t kernel.Block, src []byte, q []uint8, s kernel.ScaleSet) error {
 
 // packBlocks is OpPack with a Source.
 func packBlocks(p kernel.Problem) kernel.Func {
-	l, f, t, decode := p.Layout, p.Format, p.Source, decoders[p.Source]
+	l, f := p.Layout, p.Format
+	decode, unit := decoderOf(p.Source, f)
+	size := unit / p.Source.Weights() * p.Source.Bytes()
+	codes, scales := l.PanelBytes(f, unit), l.ScaleBytes(f, unit)
 	return func(args unsafe.Pointer) {
 		a := *(*kernel.PackArgs)(args)
-		n := int(a.K) / t.Weights()
-		codes, scales := l.PanelBytes(f, t.Weights()), l.ScaleBytes(f, t.Weights())
-		q, s := make([]uint8, t.Weights()), f.NewScaleSet(t.Weights())
+		n := int(a.K) / unit
+		q, s := make([]uint8, unit), f.NewScaleSet(unit)
 		for c, off := range view[int64](a.Rows, l.NR()) {
-			row := view[byte](unsafe.Add(a.Src, off), n*t.Bytes())
+			row := view[byte](unsafe.Add(a.Src, off), n*size)
 			for i := range n {
-				decode(row[i*t.Bytes():][:t.Bytes()], q, s)
+				decode(row[i*size:][:size], q, s)
 				packCodes(view[byte](unsafe.Add(a.Dst, i*codes), codes), l, f, c, q)
 				packRowScales(view[byte](unsafe.Add(a.Scales, i*scales), scales), l, f, c, s)
 			}

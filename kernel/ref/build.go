@@ -75,8 +75,8 @@ func Supports(p kernel.Problem) error {
 		if p.Format.IsFloat() {
 			return no("codes are packed, floats are not")
 		}
-		if p.Source != kernel.BlockNone && (decoders[p.Source] == nil || p.Source.Format() != p.Format) {
-			return no("blocks %q are not of this format", p.Source)
+		if p.Source != kernel.BlockNone && !p.Source.Packs(p.Format) {
+			return no("blocks %q do not make this format", p.Source)
 		}
 		return p.Layout.Validate(p.Format)
 	case kernel.OpScale, kernel.OpStream, kernel.OpPeak:

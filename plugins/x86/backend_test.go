@@ -19,21 +19,22 @@ func TestUnsupported(t *testing.T) {
 		host kernel.Features
 		p    kernel.Problem
 	}{
-		"host without VNNI":     {AVX512.Features.Without("avx512_vnni"), linear},
-		"op":                    {AVX512.Features, kernel.Problem{Op: "conv"}},
-		"5 bits":                {AVX512.Features, with(func(p *kernel.Problem) { p.Format.Bits = 5 })},
-		"foreign super-scales":  {AVX512.Features, with(func(p *kernel.Problem) { p.Format.Super = kernel.SuperQ4K })},
-		"half a super-group":    {AVX512.Features, with(func(p *kernel.Problem) { p.Format, p.K = kernel.FormatQ6_K, 128 })},
-		"lanes":                 {AVX512.Features, with(func(p *kernel.Problem) { p.Layout.Lanes = 4 })},
-		"columns":               {AVX512.Features, with(func(p *kernel.Problem) { p.Layout.Cols = 3 })},
-		"K off the group":       {AVX512.Features, with(func(p *kernel.Problem) { p.K = 250 })},
-		"integer on floats":     {AVX512.Features, with(func(p *kernel.Problem) { p.Format = kernel.FormatF16 })},
-		"arithmetic":            {AVX512.Features, with(func(p *kernel.Problem) { p.Arith = "a4" })},
-		"activation group":      {AVX512.Features, with(func(p *kernel.Problem) { p.Act.Group = 64 })},
-		"packing floats":        {AVX512.Features, kernel.Problem{Op: kernel.OpPack, Format: kernel.FormatF16, Layout: layout}},
-		"unknown blocks":        {AVX512.Features, kernel.Problem{Op: kernel.OpPack, Format: kernel.FormatQ4_0, Layout: layout, Source: "q1_0"}},
-		"blocks of a format":    {AVX512.Features, kernel.Problem{Op: kernel.OpPack, Format: kernel.FormatQ4_0, Layout: layout, Source: kernel.BlockQ4_1}},
-		"peak of no arithmetic": {AVX512.Features, kernel.Problem{Op: kernel.OpPeak}},
+		"host without VNNI":      {AVX512.Features.Without("avx512_vnni"), linear},
+		"op":                     {AVX512.Features, kernel.Problem{Op: "conv"}},
+		"5 bits":                 {AVX512.Features, with(func(p *kernel.Problem) { p.Format.Bits = 5 })},
+		"foreign super-scales":   {AVX512.Features, with(func(p *kernel.Problem) { p.Format.Super = kernel.SuperQ4K })},
+		"half a super-group":     {AVX512.Features, with(func(p *kernel.Problem) { p.Format, p.K = kernel.FormatQ6_K, 128 })},
+		"lanes":                  {AVX512.Features, with(func(p *kernel.Problem) { p.Layout.Lanes = 4 })},
+		"columns":                {AVX512.Features, with(func(p *kernel.Problem) { p.Layout.Cols = 3 })},
+		"K off the group":        {AVX512.Features, with(func(p *kernel.Problem) { p.K = 250 })},
+		"integer on floats":      {AVX512.Features, with(func(p *kernel.Problem) { p.Format = kernel.FormatF16 })},
+		"arithmetic":             {AVX512.Features, with(func(p *kernel.Problem) { p.Arith = "a4" })},
+		"activation group":       {AVX512.Features, with(func(p *kernel.Problem) { p.Act.Group = 64 })},
+		"packing floats":         {AVX512.Features, kernel.Problem{Op: kernel.OpPack, Format: kernel.FormatF16, Layout: layout}},
+		"unknown blocks":         {AVX512.Features, kernel.Problem{Op: kernel.OpPack, Format: kernel.FormatQ4_0, Layout: layout, Source: "q1_0"}},
+		"blocks of a format":     {AVX512.Features, kernel.Problem{Op: kernel.OpPack, Format: kernel.FormatQ4_0, Layout: layout, Source: kernel.BlockQ4_1}},
+		"floats to groups of 64": {AVX512.Features, kernel.Problem{Op: kernel.OpPack, Format: kernel.Asym(64), Layout: layout, Source: kernel.BlockF16}},
+		"peak of no arithmetic":  {AVX512.Features, kernel.Problem{Op: kernel.OpPeak}},
 	} {
 		if _, err := b.Space(ctx, c.host, c.p); !errors.Is(err, kernel.ErrUnsupported) {
 			t.Errorf("%s: Space: %v", name, err)

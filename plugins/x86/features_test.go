@@ -67,9 +67,7 @@ func featureCorpus(t *testing.T, isa ISA) [][]byte {
 	r := rand.New(rand.NewPCG(7, 7))
 	ps := []kernel.Problem{{Op: kernel.OpStream}, {Op: kernel.OpPeak, Arith: kernel.A8}, {Op: kernel.OpPeak, Arith: kernel.F32},
 		{Op: kernel.OpPack, Format: kernel.FormatQ4_0, Layout: kernel.Layout{Lanes: 16, Cols: 2}}}
-	for _, b := range kernel.Blocks {
-		ps = append(ps, kernel.Problem{Op: kernel.OpPack, Format: b.Format(), Layout: kernel.Layout{Lanes: 16, Cols: 2}, Source: b})
-	}
+	ps = append(ps, blockProblems...)
 	for i, p := range linearProblems() {
 		if i%every(31) == 0 {
 			ps = append(ps, p)

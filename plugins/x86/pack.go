@@ -17,8 +17,11 @@ func packSpace(_ ISA, p kernel.Problem) (kernel.Space, error) {
 	if err := checkFormat(p.Format); err != nil {
 		return kernel.Space{}, err
 	}
-	if _, ok := blockCodes[p.Source]; p.Source != kernel.BlockNone && (!ok || p.Source.Format() != p.Format) {
-		return kernel.Space{}, fmt.Errorf("%w: %s: blocks %q are not of this format", kernel.ErrUnsupported, p, p.Source)
+	if p.Source != kernel.BlockNone && !p.Source.Packs(p.Format) {
+		return kernel.Space{}, fmt.Errorf("%w: %s: blocks %q do not make this format", kernel.ErrUnsupported, p, p.Source)
+	}
+	if p.Source.Format().IsFloat() && (p.Format.Group != 32 || p.Format.Scale != kernel.ScaleF16) {
+		return kernel.Space{}, fmt.Errorf("%w: %s: floats become groups of 32 with f16 scales", kernel.ErrUnsupported, p)
 	}
 	if p.Format.IsFloat() || p.Layout.Lanes != 16 || p.Layout.Cols < 1 || p.Layout.Cols > 16 {
 		return kernel.Space{}, fmt.Errorf("%w: %s: want codes of 4, 6 or 8 bits and 16 lanes", kernel.ErrUnsupported, p)
@@ -30,7 +33,7 @@ func packSpace(_ ISA, p kernel.Problem) (kernel.Space, error) {
 // 4x4 transpose of dwords within 128-bit lanes makes vectors of one dword of eight channels.
 func emitPack(isa ISA, p kernel.Problem, _ kernel.Config) (Code, error) {
 	if p.Source != kernel.BlockNone {
-		return emitPackBlocks(isa, p)
+		return emitPackBlocks(p)
 	}
 	var args kernel.PackArgs
 	const (

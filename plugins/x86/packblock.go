@@ -10,8 +10,8 @@ import (
 
 // blockPacker packs rows of blocks, eight channels at a time. Sixteen bytes of each of the eight rows
 // are transposed to dwords of eight channels; from there codes and sub-scales are shifts, masks and
-// ORs of whole vectors. On both ISAs these are ymm: eight rows are what general registers address, and
-// memory bounds the rest.
+// ORs of whole vectors. The code is that of AVX2 on both ISAs: eight rows are what general registers
+// address, and memory bounds the rest.
 type blockPacker struct {
 	*Emitter
 	p     kernel.Problem
@@ -29,14 +29,18 @@ const (
 
 var pbRows = [8]amd64.Reg{amd64.RSI, amd64.RDX, amd64.R8, amd64.R9, amd64.R10, amd64.R11, amd64.R12, amd64.R13}
 
-func emitPackBlocks(isa ISA, p kernel.Problem) (Code, error) {
-	b := &blockPacker{Emitter: NewEmitter(isa), p: p, c: blockCodes[p.Source]}
+func emitPackBlocks(p kernel.Problem) (Code, error) {
+	b := &blockPacker{Emitter: NewEmitter(AVX2), p: p, c: blockCodes[p.Source]}
 	b.MovI(pbChannel, 0)
 	top := b.Here()
 	b.begin()
 	b.Align(32)
 	block := b.Here()
-	b.block()
+	if p.Source.Format().IsFloat() {
+		b.floats()
+	} else {
+		b.block()
+	}
 	l, t := p.Layout, p.Source
 	b.AddI(pbTo, l.PanelBytes(p.Format, t.Weights()))
 	b.AddI(pbScales, l.ScaleBytes(p.Format, t.Weights()))

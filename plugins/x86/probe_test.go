@@ -15,9 +15,9 @@ func TestPackAndProbes(t *testing.T) {
 			ps = append(ps, kernel.Problem{Op: kernel.OpPack, Format: f, Layout: kernel.Layout{Lanes: 16, Cols: cols}})
 		}
 	}
-	for _, src := range kernel.Blocks {
-		for _, cols := range []int{1, 2, 4} {
-			ps = append(ps, kernel.Problem{Op: kernel.OpPack, Format: src.Format(), Layout: kernel.Layout{Lanes: 16, Cols: cols}, Source: src})
+	for _, p := range blockProblems {
+		for _, p.Layout.Cols = range []int{1, 2, 4} {
+			ps = append(ps, p)
 		}
 	}
 	ps = append(ps, kernel.Problem{Op: kernel.OpStream})

@@ -40,7 +40,7 @@ func Golden(mem Allocator, run Runner, a *kernel.Artifact) error {
 // goldenPack packs a panel of codes or of blocks.
 func (b *bench) goldenPack() error {
 	if n := b.p.Source.Weights(); n > 0 {
-		return b.blockCase(256/n*n, 40)
+		return b.blockCase(256, 40)
 	}
 	return b.packCase(128, 40)
 }

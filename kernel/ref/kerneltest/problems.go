@@ -102,5 +102,10 @@ func SmallProblems(l kernel.Layout) []kernel.Problem {
 	for _, t := range kernel.Blocks {
 		out = append(out, kernel.Problem{Op: kernel.OpPack, Format: t.Format(), Layout: l, Source: t})
 	}
+	for _, t := range []kernel.Block{kernel.BlockF16, kernel.BlockBF16, kernel.BlockF32} {
+		for _, f := range []kernel.Format{kernel.Asym(32), kernel.FormatQ8_0} {
+			out = append(out, kernel.Problem{Op: kernel.OpPack, Format: f, Layout: l, Source: t})
+		}
+	}
 	return out
 }

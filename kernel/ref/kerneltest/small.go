@@ -2,7 +2,9 @@ package kerneltest
 
 import (
 	"bytes"
+	"encoding/binary"
 	"fmt"
+	"math"
 
 	"github.com/tilewright/tilewright/kernel"
 	"github.com/tilewright/tilewright/kernel/ref"
@@ -50,7 +52,8 @@ func (b *bench) pack() []error {
 		if t.Weights() == 0 {
 			return []error{fmt.Errorf("no block type %q", t)}
 		}
-		ks, c = []int{t.Weights(), 2 * t.Weights(), 7 * t.Weights()}, b.blockCase
+		unit := max(t.Weights(), b.p.Format.Group)
+		ks, c = []int{unit, 2 * unit, 7 * unit}, b.blockCase
 	}
 	for _, k := range ks {
 		for _, gap := range []int{0, 40} {
@@ -65,9 +68,7 @@ func (b *bench) blockCase(k, gap int) error {
 	t, l, f := b.p.Source, b.p.Layout, b.p.Format
 	nr, size := l.NR(), k/t.Weights()*t.Bytes()
 	src := b.alloc((nr-1)*(size+gap) + size)
-	for i := range src.Mem {
-		src.Mem[i] = byte(b.r.Uint32())
-	}
+	b.stored(src.Mem)
 	order := b.r.Perm(nr)
 	order[nr-1] = order[0]
 	w, err := ref.NewMatrix(f, nr, k)
@@ -78,7 +79,7 @@ func (b *bench) blockCase(k, gap int) error {
 	for c, n := range order {
 		rows[c] = int64(n * (size + gap))
 		row := src.Mem[n*(size+gap):][:size]
-		if err := ref.Decode(t, row, w.Codes[c*k:(c+1)*k], w.Slice(f, c*k, (c+1)*k)); err != nil {
+		if err := ref.Decode(t, f, row, w.Codes[c*k:(c+1)*k], w.Slice(f, c*k, (c+1)*k)); err != nil {
 			return err
 		}
 	}
@@ -97,6 +98,32 @@ func (b *bench) blockCase(k, gap int) error {
 		return fmt.Errorf("the scales of the panel differ: %s", firstDiff(dstScales.Mem, scales))
 	}
 	return nil
+}
+
+// stored fills rows of blocks: random bytes for quantised ones. Floats are of widely different sizes,
+// some groups all equal or too small for a scale.
+func (b *bench) stored(mem []byte) {
+	t := b.p.Source
+	if !t.Format().IsFloat() {
+		for i := range mem {
+			mem[i] = byte(b.r.Uint32())
+		}
+		return
+	}
+	for ; len(mem) >= t.Bytes(); mem = mem[t.Bytes():] {
+		size, flat := math.Exp2(float64(b.r.IntN(30)-26)), b.r.IntN(8) == 0
+		x := b.normals(t.Weights(), size)
+		for i := range x {
+			if flat {
+				x[i] = x[0]
+			}
+			if t == kernel.BlockF32 {
+				binary.LittleEndian.PutUint32(mem[4*i:], math.Float32bits(x[i]))
+			} else {
+				binary.LittleEndian.PutUint16(mem[2*i:], ref.F32ToScale(t.Format().Scale, x[i]))
+			}
+		}
+	}
 }
 
 // firstDiff says where a differs from b, of the same length.

@@ -1,4 +1,4 @@
-package quant
+package ref
 
 import (
 	"fmt"
@@ -7,24 +7,21 @@ import (
 	"github.com/tilewright/tilewright/kernel"
 )
 
-// Quantize codes one row x in a Format by rounding to nearest, the stored scale and offset being
+// QuantizeRow codes one row x in a Format by rounding to nearest, the stored scale and offset being
 // those that codes are rounded against. With an offset: m = min, s = (max - min)/(2^Bits - 1), codes
 // from 0; without: s = amax/(Bias - 1), codes symmetric about Bias. A group of equal values has
 // scale 0 and codes 0 (Bias). The result depends on nothing but x and f. NaN, infinities and
 // values whose scale does not fit the scale type are errors that name the position.
-func Quantize(f kernel.Format, x []float32, q []uint8, s, m []uint16) error {
+func QuantizeRow(f kernel.Format, x []float32, q []uint8, s kernel.ScaleSet) error {
 	if err := f.Validate(); err != nil {
 		return err
 	}
-	if f.IsFloat() || f.Super != kernel.SuperNone || !f.Offset && f.Bias == 0 || f.Offset && f.Bias != 0 {
-		return fmt.Errorf("quant: cannot quantise to format %s", f)
-	}
-	if f.Bias > 1<<(f.Bits-1) {
-		return fmt.Errorf("quant: bias of format %s is larger than its codes", f)
+	if !kernel.BlockF32.Packs(f) {
+		return fmt.Errorf("ref: cannot quantise to format %s", f)
 	}
 	n := len(x) / f.Group
-	if len(x)%f.Group != 0 || len(q) != len(x) || len(s) != n || f.Offset && len(m) != n {
-		return fmt.Errorf("quant: a row of %d weights in groups of %d needs as many codes and %d scales, not %d and %d", len(x), f.Group, n, len(q), len(s))
+	if len(x)%f.Group != 0 || len(q) != len(x) || !s.Fits(f, len(x)) {
+		return fmt.Errorf("ref: a row of %d weights in groups of %d needs as many codes and %d scales, not %d and %d", len(x), f.Group, n, len(q), len(s.Scales))
 	}
 	for g := range n {
 		lo, hi := g*f.Group, (g+1)*f.Group
@@ -34,12 +31,12 @@ func Quantize(f kernel.Format, x []float32, q []uint8, s, m []uint16) error {
 		}
 		var err error
 		if f.Offset {
-			s[g], m[g], err = asymmetric(f, x[lo:hi], q[lo:hi], mn, mx)
+			s.Scales[g], s.Offsets[g], err = asymmetric(f, x[lo:hi], q[lo:hi], mn, mx)
 		} else {
-			s[g], err = symmetric(f, x[lo:hi], q[lo:hi], max(mx, -mn))
+			s.Scales[g], err = symmetric(f, x[lo:hi], q[lo:hi], max(mx, -mn))
 		}
 		if err != nil {
-			return fmt.Errorf("quant: weights %d to %d: %w", lo, hi-1, err)
+			return fmt.Errorf("ref: weights %d to %d: %w", lo, hi-1, err)
 		}
 	}
 	return nil
@@ -64,21 +61,16 @@ func extent(x []float32) (mn, mx float32) {
 func badGroup(x []float32, first int) error {
 	for i, v := range x {
 		if v-v != 0 {
-			return fmt.Errorf("quant: weight %d is %v", first+i, v)
+			return fmt.Errorf("ref: weight %d is %v", first+i, v)
 		}
 	}
-	return fmt.Errorf("quant: weights %d to %d span more than float32 holds", first, first+len(x)-1)
+	return fmt.Errorf("ref: weights %d to %d span more than float32 holds", first, first+len(x)-1)
 }
 
-// store rounds to the scale type; the value read back is what codes are rounded against.
-func store(t kernel.ScaleType, v float32) (bits uint16, back float32, err error) {
-	if t == kernel.ScaleBF16 {
-		bits = ToBF16(v)
-		back = BF16(bits)
-	} else {
-		bits = ToF16(v)
-		back = F16(bits)
-	}
+// storeScale rounds to the scale type; the value read back is what codes are rounded against.
+func storeScale(t kernel.ScaleType, v float32) (bits uint16, back float32, err error) {
+	bits = F32ToScale(t, v)
+	back = ScaleToF32(t, bits)
 	if back-back != 0 {
 		err = fmt.Errorf("%v does not fit %s", v, t)
 	}
@@ -93,11 +85,11 @@ const (
 
 func asymmetric(f kernel.Format, x []float32, q []uint8, mn, mx float32) (s, m uint16, err error) {
 	top := float32(int(1)<<f.Bits - 1)
-	s, scale, err := store(f.Scale, (mx-mn)/top)
+	s, scale, err := storeScale(f.Scale, (mx-mn)/top)
 	if err != nil {
 		return
 	}
-	m, off, err := store(f.Scale, mn)
+	m, off, err := storeScale(f.Scale, mn)
 	if err != nil {
 		return
 	}
@@ -114,7 +106,7 @@ func asymmetric(f kernel.Format, x []float32, q []uint8, mn, mx float32) (s, m u
 
 func symmetric(f kernel.Format, x []float32, q []uint8, amax float32) (s uint16, err error) {
 	top := float32(f.Bias - 1)
-	s, scale, err := store(f.Scale, amax/top)
+	s, scale, err := storeScale(f.Scale, amax/top)
 	if err != nil {
 		return
 	}
@@ -130,4 +122,29 @@ func symmetric(f kernel.Format, x []float32, q []uint8, amax float32) (s uint16,
 		q[i] = uint8(math.Float32bits(r+roundSigned)) + bias
 	}
 	return
+}
+
+// floatsDecoder quantises rows of floats to a format, one group at a time. A group that cannot be has
+// a scale of NaN.
+func floatsDecoder(t kernel.Block, f kernel.Format) decoder {
+	size := t.Bytes() / t.Weights()
+	return func(b []byte, q []uint8, s kernel.ScaleSet) {
+		x := make([]float32, len(q))
+		for i := range x {
+			switch v := b[i*size:]; t {
+			case kernel.BlockF16:
+				x[i] = F16ToF32(le.Uint16(v))
+			case kernel.BlockBF16:
+				x[i] = BF16ToF32(le.Uint16(v))
+			default:
+				x[i] = math.Float32frombits(le.Uint32(v))
+			}
+		}
+		for g := range s.Scales {
+			lo, hi := g*f.Group, (g+1)*f.Group
+			if QuantizeRow(f, x[lo:hi], q[lo:hi], s.Slice(f, lo, hi)) != nil {
+				s.Scales[g] = F32ToScale(f.Scale, float32(math.NaN()))
+			}
+		}
+	}
 }

@@ -1,0 +1,109 @@
+package engine_test
+
+import (
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"math"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/tilewright/tilewright/engine/exec"
+	"github.com/tilewright/tilewright/engine/gguf"
+	"github.com/tilewright/tilewright/engine/gguf/gguftest"
+	"github.com/tilewright/tilewright/engine/mem"
+	"github.com/tilewright/tilewright/engine/model"
+	"github.com/tilewright/tilewright/engine/quant"
+	"github.com/tilewright/tilewright/engine/weights"
+	"github.com/tilewright/tilewright/kernel"
+)
+
+// blockFile is a file of blocks of one type, each a row.
+type blockFile struct {
+	typ  gguf.Type
+	data []byte
+}
+
+func (f blockFile) Blocks(_, n int) (kernel.Block, []byte) {
+	return quant.BlockOf(f.typ), f.data[n*f.typ.BlockBytes():][:f.typ.BlockBytes()]
+}
+
+func (f blockFile) Row(int, int, model.Row) error {
+	return errors.New("a row was not packed from its blocks")
+}
+
+// TestPackBlockFiles packs the shared blocks of every quantised type with every backend of this
+// machine: each weight comes back bit for bit.
+func TestPackBlockFiles(t *testing.T) {
+	dir := gguftest.Shared(t, "models/tiny/blocks")
+	raw, err := os.ReadFile(filepath.Join(dir, "manifest.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var list []struct {
+		Type string
+		ID   uint32 `json:"ggml_type"`
+	}
+	if err := json.Unmarshal(raw, &list); err != nil {
+		t.Fatal(err)
+	}
+	n := newNative()
+	for _, name := range n.Names() {
+		for _, x := range list {
+			if typ := gguf.Type(x.ID); !typ.IsFloat() {
+				t.Run(name+"/"+x.Type, func(t *testing.T) { packBlockFile(t, n, name, filepath.Join(dir, x.Type), typ) })
+			}
+		}
+	}
+}
+
+func packBlockFile(t *testing.T, n native, backend, path string, typ gguf.Type) {
+	data, err1 := os.ReadFile(path + ".bin")
+	want, err2 := os.ReadFile(path + ".f32")
+	if err := errors.Join(err1, err2); err != nil {
+		t.Fatal(err)
+	}
+	b, rows := quant.BlockOf(typ), len(data)/typ.BlockBytes()
+	for _, cols := range []int{1, 4} {
+		p := kernel.Problem{Op: kernel.OpPack, Format: b.Format(), Layout: kernel.Layout{Lanes: 16, Cols: cols}, Source: b}
+		a, err := n.Emit(t.Context(), kernel.Choice{Problem: p, Backend: backend})
+		if errors.Is(err, kernel.ErrUnsupported) {
+			t.Skip(err)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		entries, free, err := exec.Entries(a)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer free()
+		w, err := weights.NewTensor(model.Segment{Role: "q", Parts: []model.Part{{Rows: rows}}, Format: p.Format, N: rows, K: b.Weights()}, p.Layout)
+		if err != nil {
+			t.Fatal(err)
+		}
+		block, err := mem.New(w.Room(), false)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer block.Free()
+		w.Place(block)
+		packer := weights.NewPacker(64)
+		defer packer.Close()
+		if err := packer.Pack(w, 0, w.Panels, blockFile{typ, data}, weights.Kernels{b: entries[kernel.EntryMain]}); err != nil {
+			t.Fatal(err)
+		}
+		got := make([]float32, w.K)
+		for r := range rows {
+			if err := w.Row(r, got); err != nil {
+				t.Fatal(err)
+			}
+			for k, v := range got {
+				if x := math.Float32frombits(binary.LittleEndian.Uint32(want[4*(r*w.K+k):])); v != x {
+					t.Fatalf("row %d, weight %d is %v, want %v", r, k, v, x)
+				}
+			}
+		}
+	}
+}
