@@ -12,7 +12,7 @@ import (
 type Knobs struct {
 	ThreadsDecode  int      `json:"threads_decode" key:"hard"`
 	ThreadsPrefill int      `json:"threads_prefill" key:"hard"`
-	RepackRows     int      `json:"repack_rows" key:"hard"`   // source rows unpacked at a time while loading
+	RepackRows     int      `json:"repack_rows" key:"hard"`   // rows made at a time while loading, where the grid is changed
 	PanelMinM      int      `json:"panel_min_m" key:"hard"`   // rows from which prefill uses the M=512 choice; fewer use smaller points
 	PrefillChunk   int      `json:"prefill_chunk" key:"hard"` // tokens of one forward pass
 	SpinMicros     int      `json:"spin_us" key:"hard"`       // spin before a worker parks

@@ -3,7 +3,7 @@
 package srcdigest
 
 var digests = map[string]string{
-	"kernel":          "ac62c0cf0898301970eab44ac152ad68451db1783da5b8990f3a4a0443869ead",
+	"kernel":          "cfa5192eda5ce00dc366d28a93566366b5e7d2c42742e373621a67b774385efc",
 	"engine":          "7a3c79e3281d8d66cc4da395aa212dfa5e7cbf6a827c39e1b96e11c9f61e6995",
 	"plugins/x86":     "1e86413c017f77020c47167d028adae726633931f9a9ec10ecaca43145ff0db2",
 	"plugins/avx512":  "da6897d229254f62c9b7140bfa0d7ab61691430cf2e0590c1656b4e3273ffd1b",

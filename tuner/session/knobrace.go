@@ -79,9 +79,13 @@ func (s *knobSource) trace(value int) (string, error) {
 	return b.String(), nil
 }
 
-// batches is what a number of rows means to each kind of matrix: into how many parts it is packed.
+// batches is what a number of rows means to each kind of matrix: into how many parts it is made before
+// it is packed. Rows that keep their grid are packed from where they lie.
 func (s *knobSource) batches(rows int) string {
 	var out []int
+	if s.t.Target.Numerics.Requant == 0 {
+		return ""
+	}
 	for _, c := range s.t.classes {
 		out = append(out, (c.N+rows-1)/rows)
 	}
