@@ -1,12 +1,7 @@
 package main
 
 import (
-	"context"
-	"errors"
-	"fmt"
-	"log/slog"
 	"path/filepath"
-	"slices"
 	"strings"
 	"time"
 
@@ -14,13 +9,9 @@ import (
 
 	"github.com/tilewright/tilewright/cmd/internal/app"
 	"github.com/tilewright/tilewright/cmd/internal/cli"
-	"github.com/tilewright/tilewright/engine"
 	"github.com/tilewright/tilewright/engine/model"
 	"github.com/tilewright/tilewright/kernel"
-	"github.com/tilewright/tilewright/tuner/lock"
-	"github.com/tilewright/tilewright/tuner/measure"
 	"github.com/tilewright/tilewright/tuner/runner"
-	"github.com/tilewright/tilewright/tuner/session"
 )
 
 // tuneFlags are those of the main job.
@@ -101,129 +92,6 @@ func (f *tuneFlags) check() ([]model.Numerics, error) {
 		out = append(out, n)
 	}
 	return out, nil
-}
-
-func tuneHost(cmd *cobra.Command, s *cli.Shared, f *tuneFlags) error {
-	started := processStart()
-	bare := f.Model == "" && f.Preset == ""
-	numerics, err := f.check()
-	if err != nil {
-		return err
-	}
-	ref, err := f.Ref()
-	if err != nil {
-		return err
-	}
-	m, err := app.OpenModel(ref)
-	if err != nil {
-		return err
-	}
-	defer m.Close()
-	if err := f.Check(m); err != nil {
-		return err
-	}
-	h, err := app.NewHost(cmd.Context(), f.ISA)
-	if err != nil {
-		return err
-	}
-	if f.Threads > len(h.CPUs) {
-		return cli.Usagef("--threads %d: this process may use %d cores", f.Threads, len(h.CPUs))
-	}
-	b, err := app.NewBackends(cmd.Context(), h.Features, s.PluginDir, s.CacheDir)
-	if err != nil {
-		return err
-	}
-	defer b.Close()
-	rep := newReport(h, f)
-	if f.dryRun {
-		return dryRun(cmd, s, m, numerics, h, b, f)
-	}
-	if f.allowBusy {
-		defer app.LockHost()()
-	} else {
-		l, err := lock.Acquire()
-		if err != nil {
-			return fmt.Errorf("%w: %v", cli.ErrRefused, err)
-		}
-		defer l.Release()
-	}
-	watch, err := newWatch(h.CPUs, f.allowBusy)
-	if err != nil {
-		return err
-	}
-	p := newProgress(cmd.ErrOrStderr(), s, started, f.budget)
-	defer p.done()
-	store := s.OpenCache(false)
-	defer store.Close()
-	suite, err := b.Suite(cmd.Context())
-	if err != nil {
-		return err
-	}
-	tuned := f.budget
-	if bare { // the rest is for the formats that the preset does not have
-		tuned -= f.budget / 8
-	}
-	options := func(ref runner.Ref, m *model.Model, n model.Numerics, until time.Duration) session.Options {
-		return session.Options{
-			Ref: absolute(ref), Target: app.Target(h, b, m, n, f.Context, f.Pinned()), CPUs: h.CPUs, Suite: suite, Store: store,
-			Budget: until, Started: started, Decode: slices.Contains(f.objective, "decode"), Prefill: slices.Contains(f.objective, "prefill"),
-			Knobs: f.knobs(h), Watch: watch, Seed: f.seed, Memory: h.Memory.Available, AllowBusy: f.allowBusy, Progress: p.stage,
-		}
-	}
-	for i, n := range numerics {
-		o := options(ref, m, n, tuned*time.Duration(i+1)/time.Duration(len(numerics)))
-		if dir := store.Dir(); dir != "" {
-			o.Journal = filepath.Join(dir, "journal-"+string(n.Weights)+".jsonl")
-		}
-		res, err := session.Tune(cmd.Context(), o)
-		rep.add(string(n.Weights), res)
-		if errors.Is(err, session.ErrFloor) {
-			err = fmt.Errorf("%w: %v%s", cli.ErrRefused, err, watch.busy())
-		} else if errors.Is(err, measure.ErrVoid) {
-			err = fmt.Errorf("%w: %v: nothing was written", cli.ErrRefused, err)
-		}
-		if errors.Is(err, cli.ErrRefused) { // what was seen says why
-			p.done()
-			rep.finish(store, time.Since(started))
-			return errors.Join(err, rep.write(cmd.OutOrStdout(), s.JSON))
-		}
-		if err != nil {
-			return err
-		}
-	}
-	if bare {
-		if err := survey(cmd.Context(), numerics, rep, tuned, f.budget, options); cmd.Context().Err() != nil {
-			return err
-		} else if err != nil { // what was tuned stands
-			slog.Warn("no rules for the formats that the preset does not have", "why", err)
-		}
-	}
-	p.done()
-	rep.finish(store, time.Since(started))
-	rep.save(store.Dir())
-	return rep.write(cmd.OutOrStdout(), s.JSON)
-}
-
-// survey teaches host rules for the formats that the default preset does not have, between two moments
-// after the start.
-func survey(ctx context.Context, numerics []model.Numerics, rep *report, from, to time.Duration,
-	options func(runner.Ref, *model.Model, model.Numerics, time.Duration) session.Options) error {
-	for i, n := range numerics {
-		preset, n := session.SurveyModel(n.Weights)
-		m, err := engine.Preset(preset)
-		if err != nil {
-			return err
-		}
-		until := from + (to-from)*time.Duration(i+1)/time.Duration(len(numerics))
-		o := options(runner.Ref{Preset: preset}, m, n, until)
-		o.Target.Context = min(o.Target.Context, m.Spec.Context)
-		res, err := session.Survey(ctx, o)
-		rep.survey(res)
-		if err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 func (f *tuneFlags) knobs(h *app.Host) kernel.Knobs {

@@ -31,7 +31,7 @@ func TestMain(m *testing.M) {
 		}
 		MaybeServe(Deps{Open: open, Probe: func(*kernel.Artifact) error { return errors.New("wrong numbers") }})
 	}
-	goleak.VerifyTestMain(m, goleak.IgnoreTopFunction(modulePath+"/tuner/runner.init.func1.1"))
+	goleak.VerifyTestMain(m, goleak.IgnoreTopFunction(modulePath+"/tuner/runner.startAll"))
 }
 
 const modulePath = "github.com/tilewright/tilewright"

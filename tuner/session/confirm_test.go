@@ -3,12 +3,10 @@ package session
 import (
 	"errors"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/tilewright/tilewright/cache"
 	"github.com/tilewright/tilewright/engine/bench"
 	"github.com/tilewright/tilewright/kernel"
 	"github.com/tilewright/tilewright/tuner/journal"
@@ -228,104 +226,5 @@ func TestDisturbedPairs(t *testing.T) {
 	}
 	if k, of := c.decode.judge.Kept(); k != of || c.decode.Decision != measure.Winner {
 		t.Errorf("decode kept %d of %d: %+v", k, of, c.decode.Verdict)
-	}
-}
-
-// publish keeps each phase's own: winners that were confirmed, winners stored before where this tune
-// has no result, the default elsewhere.
-func TestPublish(t *testing.T) {
-	h := newFakeHost()
-	h.gain[phaseDecode] = 1.1
-	u := onFake(t, h, 10*time.Minute, 1)
-	stored := u.variant(t, 512)
-	key, err := u.Target.DecisionKey()
-	if err != nil {
-		t.Fatal(err)
-	}
-	k := u.Knobs
-	k.ThreadsPrefill, k.ThreadsDecode = 1, 1
-	old := cache.Decision{Key: key, Arm: kernel.Arm{Knobs: k, Choices: []kernel.Choice{stored}},
-		Evidence: []cache.Evidence{{Phase: phasePrefill, Decision: "winner", Why: "before"}}}
-	if err := u.Store.PutDecision(old); err != nil {
-		t.Fatal(err)
-	}
-	c, err := u.confirm(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := u.lab.plan.Choice(t.Context(), stored.Problem); err != nil {
-		t.Fatal(err)
-	}
-	if err := u.publish(t.Context(), c); err != nil {
-		t.Fatal(err)
-	}
-	d, look := u.Store.Decision(key)
-	if look.Status != cache.Exact || len(d.Evidence) != 2 || d.Evidence[0].Decision != "winner" || d.Evidence[1].Why != "before" {
-		t.Fatalf("%v %+v", look, d.Evidence)
-	}
-	for _, want := range []kernel.Choice{u.variant(t, 1), stored} {
-		if got, ok := d.Arm.Find(want.Problem); !ok || got.Config.String() != want.Config.String() {
-			t.Errorf("%s: %v", want.Problem, got.Config)
-		}
-	}
-	if d.Arm.Knobs.ThreadsPrefill != 1 || d.Arm.Knobs.ThreadsDecode != u.Knobs.ThreadsDecode {
-		t.Errorf("%+v", d.Arm.Knobs)
-	}
-}
-
-// A tune for one phase under a hint (another kernel, another build) leaves the stored winner of the other
-// phase, marked to be checked, if today's backends still make it; an import is nobody's winner yet.
-func TestPublishOverAHint(t *testing.T) {
-	for name, x := range map[string]struct {
-		change func(*cache.Decision)
-		stays  bool
-	}{
-		"another kernel": {func(d *cache.Decision) { d.Key.Host.Kernel = "old" }, true},
-		"marked":         {func(d *cache.Decision) { d.Mark("slow") }, true},
-		"imported":       {func(d *cache.Decision) { d.Imported = true }, false},
-		"removed": {func(d *cache.Decision) {
-			d.Key.Sources.Engine = "old"
-			for i := range d.Arm.Choices {
-				d.Arm.Choices[i].Backend = "removed"
-			}
-		}, false},
-	} {
-		h := newFakeHost()
-		h.gain[phaseDecode] = 1.1
-		u := onFake(t, h, 10*time.Minute, 1)
-		u.Prefill, u.asked[phasePrefill] = false, false
-		old := u.variant(t, 512)
-		u.stored(t, func(d *cache.Decision) {
-			d.Arm.Choices = []kernel.Choice{old}
-			d.Arm.Knobs.ThreadsPrefill, d.Arm.Knobs.ThreadsDecode = 1, 1
-			d.Evidence[1].Why = "before"
-			x.change(d)
-		})
-		if _, err := u.lab.plan.Choice(t.Context(), old.Problem); err != nil {
-			t.Fatal(err)
-		}
-		c, err := u.confirm(t.Context())
-		if err == nil {
-			err = u.publish(t.Context(), c)
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-		key, err := u.Target.DecisionKey()
-		if err != nil {
-			t.Fatal(err)
-		}
-		d, look := u.Store.Decision(key)
-		got, _ := d.Arm.Find(old.Problem)
-		if stays := got.Config.String() == old.Config.String(); stays != x.stays || d.Stale != x.stays || (d.Evidence[1].Why == "before") != x.stays ||
-			(d.Arm.Knobs.ThreadsPrefill == 1) != x.stays || d.Arm.Knobs.ThreadsDecode != u.Knobs.ThreadsDecode {
-			t.Errorf("%s: stays %t, marked %v, %+v, %+v", name, stays, d.Notes, d.Evidence, d.Arm.Knobs)
-		}
-		if x.stays && (look.Status != cache.Revalidate || !look.Fits(d) || !strings.Contains(look.Why, "prefill was not checked")) {
-			t.Errorf("%s: %+v", name, look)
-		}
-		if !slices.ContainsFunc(d.Won, func(p kernel.Problem) bool { return p.M == 1 }) || x.stays != slices.Contains(d.Won, old.Problem) {
-			t.Errorf("%s: won %v", name, d.Won)
-		}
 	}
 }
