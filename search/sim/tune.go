@@ -11,13 +11,14 @@ import (
 // Plan is how a tune spends its time: in-situ steps for the screen, then duels of fresh processes.
 type Plan struct {
 	Name   string
-	Steps  int // of the screen; one serves one block of one search
-	Layers int // samples of a step, dealt over the arms of its block
-	Batch  int // candidates a block
-	AA     int // pairs of the noise floor
-	Turns  int // of each process in a duel
-	Turn   int // samples that a turn averages
-	Duels  int // at most
+	Steps  int    // of the screen; one serves one block of one search
+	Layers int    // samples of a step, dealt over the arms of its block
+	Batch  int    // candidates a block
+	AA     int    // pairs of the noise floor
+	Floor  [2]int // turns of each run of such a pair, and samples that a turn averages
+	Turns  int    // of each process in a duel
+	Turn   int    // samples that a turn averages
+	Duels  int    // at most
 	Margin float64
 	Keep   float64 // share of the steps kept for the race of the finalists
 	Misfit float64 // lognormal: how far a configuration's cost in the screen's steps is from that in a duel
@@ -30,8 +31,8 @@ const planned = 4
 // steps are short; in prefill there is time for 10 passes of 512 tokens, which is 26 of 192: these run
 // the same kernels, and rank them alike but for a misfit.
 var (
-	DecodePlan  = Plan{"decode", 160, 28, 8, 10, 16, 56, 8, 0.01, search.FinalShare, 0}
-	PrefillPlan = Plan{"prefill", 26, 28, 22, 10, 4, 56, 8, 0.01, search.FinalShare, 0.01}
+	DecodePlan  = Plan{"decode", 160, 28, 8, 10, [2]int{5, 56}, 16, 56, 8, 0.01, search.FinalShare, 0}
+	PrefillPlan = Plan{"prefill", 26, 28, 22, 10, [2]int{3, 28}, 4, 56, 8, 0.01, search.FinalShare, 0.01}
 )
 
 // Outcome is what a tune decided and what the truth is. Regrets are ln(cost / least cost in the
@@ -130,12 +131,16 @@ func (h *Host) floor(cost float64, p Plan) float64 {
 	var pairs []float64
 	for i := range p.AA {
 		h.Disturbed()
-		x := h.turns([2]float64{cost, cost}, i, 5, p.Turn)
+		x := h.turns([2]float64{cost, cost}, i, p.Floor[0], p.Floor[1])
 		if !h.Disturbed() {
 			pairs = append(pairs, x)
 		}
 	}
-	return stat.NoiseFloor(pairs, planned, 1)
+	n := planned
+	if p.Floor[1] < p.Turn { // short passes: up to twice as many of them
+		n *= min(max(1, p.Turns*p.Turn/(p.Floor[0]*p.Floor[1])), 2)
+	}
+	return stat.NoiseFloor(pairs, n, 1)
 }
 
 // confirm runs duels of the default and the pick until they are settled, as package session does.

@@ -29,6 +29,8 @@ type aa struct {
 	turns int // of each run of a pair
 	takes time.Duration
 	share float64 // of the time left
+	// planned is how many pairs of this size do the work of the confirmation's planned ones.
+	planned int
 }
 
 // decodeTurns are the sizes of a decode pair, best first.
@@ -102,7 +104,7 @@ func (t *tune) floorOf(phase string) measure.Floor {
 // decodePair is the best size of a decode pair of which the least number fits.
 func (t *tune) decodePair() (aa, bool) {
 	for _, p := range decodeTurns {
-		p.takes, p.share = t.takes(bench.Test{Gen: 2 * p.turns * p.test.Gen}), shareFloor
+		p.takes, p.share, p.planned = t.takes(bench.Test{Gen: 2 * p.turns * p.test.Gen}), shareFloor, plannedPairs
 		fill := t.takes(bench.Test{Prompt: p.test.Depth})
 		if fill+floorMin*p.takes <= time.Duration(floorMost*float64(t.left())) {
 			return p, true
@@ -112,14 +114,18 @@ func (t *tune) decodePair() (aa, bool) {
 }
 
 // prefillPair is as many passes as the share of the time allows: three of each run, whose median no
-// single disturbance moves, rather than fewer longer ones.
+// single disturbance moves, rather than fewer longer ones. Where that is less work than a pair of the
+// confirmation does, up to twice as many of them are what it is planned to do: the noise of short passes
+// is not taken for that of pp512. It falls with the root of their length but for bursts, which do not
+// even out: hence no more than twice.
 func (t *tune) prefillPair() (aa, bool) {
 	const step = 16
 	tokens := func(share float64, turns int) int { // of a pass
 		return int(share*t.left().Seconds()*t.ppRate/float64(2*floorMin*turns)) / step * step
 	}
 	pair := func(n, turns int) aa {
-		return aa{test: bench.Test{Prompt: n}, turns: turns, takes: t.takes(bench.Test{Prompt: 2 * turns * n}), share: sharePrefillFloor}
+		return aa{test: bench.Test{Prompt: n}, turns: turns, takes: t.takes(bench.Test{Prompt: 2 * turns * n}), share: sharePrefillFloor,
+			planned: min(max(1, bench.PP512.Prompt/(turns*n)), 2) * plannedPairs}
 	}
 	for turns := 3; turns > 0; turns-- {
 		if n := tokens(sharePrefillFloor, turns); n >= step<<(turns-1) {
@@ -159,7 +165,7 @@ func (t *tune) phaseFloor(ctx context.Context, r process, m measure.Metric, p aa
 	if tried < stat.MinPairs {
 		return measure.Floor{}, errBudget
 	}
-	return measure.AAFloor(pairs, plannedPairs, tried-len(pairs), t.Seed), nil
+	return measure.AAFloor(pairs, p.planned, tried-len(pairs), t.Seed), nil
 }
 
 // rates measures about how fast the default is: the plan of the rest of the tune rests on it. The

@@ -184,3 +184,21 @@ func TestKnobRaceResumes(t *testing.T) {
 		t.Errorf("%d benches in one go; %d before the kill and %d after it", len(whole.benches), cut, len(rest.benches))
 	}
 }
+
+// Where there is no time for passes as long as the confirmation's, the floor is that of up to twice as
+// many pairs; where there is, of as many.
+func TestShortPassesOfPrefill(t *testing.T) {
+	for _, c := range []struct {
+		pp     float64
+		budget time.Duration
+		want   int
+	}{{100, 100 * time.Second, 2 * plannedPairs}, {220, 130 * time.Second, 2 * plannedPairs}, {5000, 200 * time.Second, plannedPairs}} {
+		h := newFakeHost()
+		h.pp = c.pp
+		u := onFake(t, h, c.budget, 1, 512)
+		p, ok := u.prefillPair()
+		if !ok || p.planned != c.want {
+			t.Errorf("at %g tok/s: %d turns of %d tokens stand for %d pairs (%t), want %d", c.pp, p.turns, p.test.Prompt, p.planned, ok, c.want)
+		}
+	}
+}
