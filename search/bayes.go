@@ -18,7 +18,8 @@ type bayes struct {
 	*surface
 	limit int
 	def   point
-	arms  []arm          // told, first told first
+	arms  []arm          // measured, first told first
+	armOf []int          // of each in the order of what was told, -1 for none
 	slot  map[uint64]int // of an arm, by point.key
 	seen  [][]observation
 	told  int // observations
@@ -77,7 +78,7 @@ func (b *bayes) Ask(n int) []Candidate {
 	top := b.leaders(max(3*n/bayesAgain, bayesLeaders))
 	var again []Candidate
 	for _, e := range top[:min(len(top), 3*n/bayesAgain)] {
-		if r := b.results[b.order[e.told]]; len(again) < n/bayesAgain && r.Blocks < bayesSettled && e.score > 0 {
+		if r := b.order[e.told]; len(again) < n/bayesAgain && r.Blocks < bayesSettled && e.score > 0 {
 			again = append(again, Candidate{r.Config, b.blocks})
 		}
 	}
@@ -109,7 +110,7 @@ func (b *bayes) near(top []ranking) point {
 	if len(top) == 0 {
 		return nil
 	}
-	r := b.results[b.order[top[b.rng.IntN(min(bayesLeaders, len(top)))].told]]
+	r := b.order[top[b.rng.IntN(min(bayesLeaders, len(top)))].told]
 	return b.mutate(b.locate(r.Config))
 }
 
@@ -154,7 +155,7 @@ func (b *bayes) Best(k int) []Result {
 	top := b.leaders(k)
 	out := make([]Result, len(top))
 	for i, e := range top {
-		out[i] = *b.results[b.order[e.told]]
+		out[i] = *b.order[e.told]
 		out[i].Score = e.score
 	}
 	return out
@@ -163,18 +164,30 @@ func (b *bayes) Best(k int) []Result {
 // leaders are the k best.
 func (b *bayes) leaders(k int) []ranking {
 	top := make([]ranking, 0, min(k, len(b.order)))
-	for i, key := range b.order {
-		r := b.results[key]
+	for i, r := range b.order {
 		if !r.usable() {
 			continue
 		}
 		score := r.Score
-		if at, ok := b.slot[key]; ok && b.model != nil && r.Blocks < known {
+		if at := b.armAt(i); at >= 0 && b.model != nil && r.Blocks < known {
 			score = b.estimate(&b.arms[at])
 		}
 		top = place(top, k, ranking{score, i})
 	}
 	return top
+}
+
+// armAt is the arm of what was told at a place in the order, -1 if it was not measured.
+func (b *bayes) armAt(i int) int {
+	for k := len(b.armOf); k <= i; k++ {
+		b.armOf = append(b.armOf, -1)
+	}
+	if b.armOf[i] < 0 {
+		if at, ok := b.slot[b.locate(b.order[i].Config).key()]; ok {
+			b.armOf[i] = at
+		}
+	}
+	return b.armOf[i]
 }
 
 // estimate is the posterior mean of a measured configuration: what the model expects, and of its own
@@ -250,7 +263,7 @@ func (b *bayes) ascend(t *table, a *ascent, i int, at, top float64, moved bool) 
 		if v == was || x <= at && x <= top {
 			continue
 		}
-		if a.p[i] = v; !b.allows(a.p) {
+		if a.p[i] = v; !b.moves(a.p, i) {
 			continue
 		}
 		if x > top && !b.asked[a.p.key()] {

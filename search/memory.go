@@ -15,7 +15,7 @@ type memory struct {
 	blocks  int                // blocks of a first measurement
 	asked   map[uint64]bool    // proposed at least once, by point.key
 	results map[uint64]*Result // told, merged
-	order   []uint64           // keys of results, first told first
+	order   []*Result          // the same, first told first
 }
 
 func newMemory(s kernel.Space, seed uint64, blocks int) (*memory, error) {
@@ -39,7 +39,7 @@ func (m *memory) Tell(rs []Result) {
 		old := m.results[key]
 		switch {
 		case old == nil:
-			m.order = append(m.order, key)
+			m.order = append(m.order, &r)
 			m.results[key] = &r
 		case old.Failure != "":
 		case r.Failure != "":
@@ -58,14 +58,14 @@ func (m *memory) Tell(rs []Result) {
 // Best lists the k best results, ties in the order first told.
 func (m *memory) Best(k int) []Result {
 	top := make([]ranking, 0, min(k, len(m.order)))
-	for i, key := range m.order {
-		if r := m.results[key]; r.usable() {
+	for i, r := range m.order {
+		if r.usable() {
 			top = place(top, k, ranking{r.Score, i})
 		}
 	}
 	out := make([]Result, len(top))
 	for i, e := range top {
-		out[i] = *m.results[m.order[e.told]]
+		out[i] = *m.order[e.told]
 	}
 	return out
 }

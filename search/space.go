@@ -3,6 +3,7 @@ package search
 import (
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strconv"
 
 	"github.com/tilewright/tilewright/kernel"
@@ -37,8 +38,9 @@ type bound struct {
 type grid struct {
 	space  kernel.Space
 	bounds []bound
-	low    []int64 // smallest value of each parameter
-	prune  bool    // lower bounds hold: no value and no coefficient is negative
+	low    []int64   // smallest value of each parameter
+	of     [][]bound // those that each parameter is in
+	prune  bool      // lower bounds hold: no value and no coefficient is negative
 }
 
 func newGrid(s kernel.Space) (*grid, error) {
@@ -75,14 +77,27 @@ func newGrid(s kernel.Space) (*grid, error) {
 		}
 		g.bounds = append(g.bounds, b)
 	}
+	g.of = make([][]bound, len(s.Params))
+	for i := range s.Params {
+		for _, b := range g.bounds {
+			if slices.ContainsFunc(b.terms, func(t term) bool { return slices.Contains(t.params, i) }) {
+				g.of[i] = append(g.of[i], b)
+			}
+		}
+	}
 	return g, nil
 }
 
 const open = -1 // the index of a parameter that has no value yet
 
 // allows reports whether p, whose open parameters are -1, may still become a member.
-func (g *grid) allows(p point) bool {
-	for _, b := range g.bounds {
+func (g *grid) allows(p point) bool { return g.within(p, g.bounds) }
+
+// moves reports whether p, a member but for parameter i, is a member.
+func (g *grid) moves(p point, i int) bool { return g.within(p, g.of[i]) }
+
+func (g *grid) within(p point, bounds []bound) bool {
+	for _, b := range bounds {
 		var sum int64
 		whole := true
 		for _, t := range b.terms {
