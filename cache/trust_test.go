@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/tilewright/tilewright/kernel"
 )
@@ -116,5 +117,46 @@ func TestUntrustedFilesAreRefused(t *testing.T) {
 				t.Errorf("got %v", err)
 			}
 		})
+	}
+}
+
+// flashinfer#3970: a folder where an entry should be is a miss that heals, and gc and verify get past it.
+func TestFolderInPlaceOfAnEntry(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "c")
+	s := Open(Options{Dir: dir})
+	defer s.Close()
+	d := testDecision()
+	if err := s.PutDecision(d); err != nil {
+		t.Fatal(err)
+	}
+	entry := filepath.Join(dir, versionDir(Schema), string(KindDecision), fileName(kernel.KeyDigest(d.Key)))
+	outside := filepath.Join(t.TempDir(), "outside")
+	obstruct := func() {
+		t.Helper()
+		os.WriteFile(outside, nil, 0o600)
+		if err := errors.Join(os.RemoveAll(entry), os.MkdirAll(filepath.Join(entry, "sub"), 0o700), os.Symlink(outside, filepath.Join(entry, "link"))); err != nil {
+			t.Fatal(err)
+		}
+	}
+	obstruct()
+	if _, look := s.Decision(d.Key); look.Status != Miss {
+		t.Errorf("found %+v", look)
+	}
+	if err := s.PutDecision(d); err != nil {
+		t.Errorf("it is in the way: %v", err)
+	}
+	if _, look := s.Decision(d.Key); look.Status != Exact {
+		t.Errorf("not healed: %+v", look)
+	}
+	obstruct()
+	if bad, _, err := s.Verify(true); err != nil || len(bad) != 1 {
+		t.Errorf("verify: %v, %v", bad, err)
+	}
+	obstruct()
+	if gone, err := s.GC(time.Nanosecond, 0); err != nil || len(gone) != 1 {
+		t.Errorf("gc: %v, %v", gone, err)
+	}
+	if _, err := os.Stat(outside); err != nil {
+		t.Errorf("a link was followed: %v", err)
 	}
 }

@@ -81,7 +81,13 @@ func (l *layer) write(k Kind, name string, data []byte) (err error) {
 	if err := pass(stepRename); err != nil {
 		return at(stepRename, err)
 	}
-	if err := unix.Renameat(dir, tmp, dir, name); err != nil {
+	err = unix.Renameat(dir, tmp, dir, name)
+	if err == unix.EISDIR { // whatever put a folder there
+		if err = l.remove(k, name); err == nil {
+			err = unix.Renameat(dir, tmp, dir, name)
+		}
+	}
+	if err != nil {
 		return at(stepRename, err)
 	}
 	if err := pass(stepSyncDir); err != nil {
@@ -93,8 +99,19 @@ func (l *layer) write(k Kind, name string, data []byte) (err error) {
 	return nil
 }
 
+// remove removes what goes by an entry's name: also a folder that somebody put there, which would be in
+// the way for ever. Links are removed, never followed.
 func (l *layer) remove(k Kind, name string) error {
-	return unix.Unlinkat(l.dirs[k], name, 0)
+	err := unix.Unlinkat(l.dirs[k], name, 0)
+	if err != unix.EISDIR {
+		return err
+	}
+	root, err := os.OpenRoot(fmt.Sprintf("/proc/self/fd/%d", l.dirs[k]))
+	if err != nil {
+		return err
+	}
+	defer root.Close()
+	return root.RemoveAll(name)
 }
 
 // names lists the entry files of a kind, and the stray temporary ones.

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"regexp"
 	"strings"
 	"syscall"
@@ -64,6 +65,29 @@ func TestBackendDiesWithItsHost(t *testing.T) {
 		time.Sleep(10 * time.Millisecond)
 	}
 	t.Errorf("backend %d outlived its host", pid)
+}
+
+// A host that was killed while a backend started leaves a directory; a later host removes it, and nothing
+// that only looks like one or may be in use.
+func TestLeftDirectoriesAreSwept(t *testing.T) {
+	base, old := t.TempDir(), time.Now().Add(-2*time.Hour)
+	keep := map[string]bool{"tw-123/plugin-dir1/plugin2": false, "tw-124/": false, "tw-125/notes.txt": true, "tw-mine/plugin1": true, "other/plugin1": true}
+	for path := range keep {
+		dir := filepath.Join(base, strings.Split(path, "/")[0])
+		os.MkdirAll(filepath.Dir(filepath.Join(base, path+"x")), 0o700)
+		if !strings.HasSuffix(path, "/") {
+			os.WriteFile(filepath.Join(base, path), nil, 0o600)
+		}
+		os.Chtimes(dir, old, old)
+	}
+	os.Mkdir(filepath.Join(base, "tw-999"), 0o700)
+	keep["tw-999/"] = true // young
+	sweep(base, time.Now().Add(-time.Hour))
+	for path, want := range keep {
+		if _, err := os.Stat(filepath.Join(base, strings.Split(path, "/")[0])); (err == nil) != want {
+			t.Errorf("%s: kept %t", path, err == nil)
+		}
+	}
 }
 
 func TestDescribe(t *testing.T) {

@@ -10,6 +10,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -240,11 +241,34 @@ func socketDir() (string, error) {
 		}
 		dir, err := os.MkdirTemp(base, "tw-")
 		if err == nil {
+			sweep(base, time.Now().Add(-time.Hour))
 			return dir, nil
 		}
 		errs = append(errs, err)
 	}
 	return "", fmt.Errorf("no directory for a backend's socket: set TMPDIR to a writable path under %d bytes: %w", room, errors.Join(errs...))
+}
+
+var socketDirRE = regexp.MustCompile(`^tw-[0-9]+$`)
+
+// sweep removes directories of sockets of this user that hosts left which were killed while a backend was
+// starting: those from before a moment, long after which a start is over, that hold nothing else.
+func sweep(base string, before time.Time) {
+	entries, err := os.ReadDir(base)
+	if err != nil {
+		return
+	}
+	for _, e := range entries {
+		fi, err := e.Info()
+		if err != nil || !fi.IsDir() || !socketDirRE.MatchString(e.Name()) || fi.ModTime().After(before) || fi.Sys().(*syscall.Stat_t).Uid != uint32(os.Geteuid()) {
+			continue
+		}
+		dir := filepath.Join(base, e.Name())
+		inside, err := os.ReadDir(dir)
+		if err == nil && !slices.ContainsFunc(inside, func(e os.DirEntry) bool { return !strings.HasPrefix(e.Name(), "plugin") }) {
+			os.RemoveAll(dir)
+		}
+	}
 }
 
 // lifelineEnv names the descriptor of the lifeline in the child.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"log/slog"
 
 	"github.com/tilewright/tilewright/cache"
@@ -16,14 +15,11 @@ import (
 // Golden numbers are checked before its first use. A stored one that fails is emitted again; a choice
 // that cannot be served at all falls back to the default, and Line says so.
 func (p *Plan) Artifact(ctx context.Context, c kernel.Choice) (*kernel.Artifact, error) {
-	a, err := p.stored(c)
-	if err == nil {
+	if a := p.stored(c); a != nil {
 		return a, nil
 	}
-	if !errors.Is(err, fs.ErrNotExist) {
-		slog.Warn("stored artifact not used, emitting it again", "problem", c.Problem, "why", err)
-	}
-	if a, err = p.emit(ctx, c); err == nil {
+	a, err := p.emit(ctx, c)
+	if err == nil {
 		p.keep(c, a)
 		return a, nil
 	}
@@ -33,17 +29,22 @@ func (p *Plan) Artifact(ctx context.Context, c kernel.Choice) (*kernel.Artifact,
 	return p.fallback(ctx, c, err)
 }
 
-// stored looks an artifact up.
-func (p *Plan) stored(c kernel.Choice) (*kernel.Artifact, error) {
+// stored is the artifact that the store holds of a choice, nil if it holds none that can be used; why not
+// has been said then.
+func (p *Plan) stored(c kernel.Choice) *kernel.Artifact {
 	info, known := p.t.Backends[c.Backend]
 	if p.store == nil || !known {
-		return nil, fs.ErrNotExist
+		return nil
 	}
 	a, err := p.store.Artifact(p.request(c, info))
 	if err != nil {
-		return nil, err
+		return nil
 	}
-	return a, p.golden(a)
+	if err := p.golden(a); err != nil {
+		slog.Warn("stored artifact not used, emitting it again", "problem", c.Problem, "why", err)
+		return nil
+	}
+	return a
 }
 
 func (p *Plan) request(c kernel.Choice, info BackendInfo) cache.Request {
