@@ -190,6 +190,18 @@ func (b *bayes) armAt(i int) int {
 	return b.armOf[i]
 }
 
+// Estimate is the posterior mean of a measured configuration.
+func (b *bayes) Estimate(c kernel.Config) (float64, bool) {
+	if b.fresh > 0 {
+		b.fit()
+	}
+	at, ok := b.slot[b.locate(c).key()]
+	if !ok {
+		return 0, false
+	}
+	return b.estimate(&b.arms[at]), true
+}
+
 // estimate is the posterior mean of a measured configuration: what the model expects, and of its own
 // residue as much as its repetitions make sure of.
 func (b *bayes) estimate(a *arm) float64 {

@@ -30,8 +30,8 @@ func Batch(steps, layers int) int {
 }
 
 // NewDefault is the strategy to use: Thompson sampling with a linear model, one block a first look.
-// It has the least regret of all strategies in simulation and on the recorded decode, and is second to
-// TPE, by 0.9%, on the recorded prefill: BENCHMARKS.md has the tables.
+// It has the least regret of all strategies in simulation and on the recordings: BENCHMARKS.md has the
+// tables, and those of landscapes that nothing was tuned on.
 func NewDefault(s kernel.Space, seed uint64, limit int) (Strategy, error) {
 	return NewBayes(s, seed, limit, 1)
 }

@@ -1,7 +1,9 @@
 package search
 
 import (
+	"cmp"
 	"errors"
+	"slices"
 
 	"github.com/tilewright/tilewright/kernel"
 )
@@ -111,7 +113,7 @@ func Pick(s Strategy, control kernel.Config, src Source, o RunOptions) (*Result,
 	if len(arms) == 1 {
 		return nil, nil
 	}
-	f := final{s: s, o: o, new: map[string]*Result{}}
+	f := final{s: s, o: o, arms: arms[1:], new: map[string]*Result{}}
 	if err := f.race(arms, src); err != nil && !errors.Is(err, ErrBudget) {
 		return nil, err
 	}
@@ -123,14 +125,14 @@ const (
 	leastFinal  = 5  // before it may end
 	minFinal    = 2  // blocks below which it says nothing
 	finalStages = 3
-	standing    = 4 * Finalists // leaders among which finalists are looked for
 )
 
 // final is the race of the finalists.
 type final struct {
-	s   Strategy
-	o   RunOptions
-	new map[string]*Result // what the race says, by configuration
+	s    Strategy
+	o    RunOptions
+	arms []kernel.Config
+	new  map[string]*Result // what the race says, by configuration
 }
 
 // race runs the stages, half of the arms going on after each.
@@ -182,13 +184,40 @@ func (f *final) add(rs []Result) {
 	}
 }
 
-// standing lists the finalists that are better than the control, best first, as the strategy knows them.
+// estimator is a strategy that weighs all that is known of a configuration: of how it led by luck, as
+// much is left out as its repetitions do not make sure of.
+type estimator interface {
+	Estimate(kernel.Config) (score float64, ok bool)
+}
+
+// standing lists the finalists that are better than the control, best first: as the strategy knows them
+// if it weighs what it knows, else by the new data alone.
 func (f *final) standing() []*Result {
-	var out []*Result
-	for _, r := range f.s.Best(standing) {
-		if n := f.new[r.Config.String()]; n != nil && n.Failure == "" && r.Score > 0 {
-			out = append(out, n)
+	type entry struct {
+		r     *Result
+		score float64
+	}
+	var all []entry
+	weighs, _ := f.s.(estimator)
+	for _, c := range f.arms {
+		r := f.new[c.String()]
+		if r == nil || !r.usable() {
+			continue
 		}
+		e := entry{r, r.Score}
+		if weighs != nil {
+			if score, ok := weighs.Estimate(c); ok {
+				e.score = score
+			}
+		}
+		if e.score > 0 {
+			all = append(all, e)
+		}
+	}
+	slices.SortStableFunc(all, func(a, b entry) int { return cmp.Compare(b.score, a.score) })
+	var out []*Result
+	for _, e := range all {
+		out = append(out, e.r)
 	}
 	return out
 }
@@ -216,7 +245,7 @@ func (f *final) best() *Result {
 		}
 	}
 	for _, r := range f.standing() {
-		if r.usable() && r.Score > 0 {
+		if r.Score > 0 {
 			return r
 		}
 	}
