@@ -153,7 +153,8 @@ type linear struct {
 	w, v, wabs, b     []amd64.Vec // raw, expanded weights; absolute values; activations
 	t                 amd64.Vec
 	supers            []amd64.Vec // super-scales in float [pass][vec][scale, offset], if there are registers
-	work              []amd64.Vec // all of the above four: free at the end of a group
+	work              []amd64.Vec // free at the end of a group: idle ones that have no other use, and all of the above
+	idle              int
 
 	mask, maskHi, maskUp, ones, sign, coef any // constants: a register or, when there are none left, memory
 	halves                                 [2]any
@@ -236,10 +237,15 @@ func (l *linear) constants() {
 	l.ones = l.constant(d == dotNibble || d == dotByte, 0x00010001)
 	l.sign = l.constant(d == dotByte, 0x80808080)
 	l.coef = l.constant(l.sumCoef() != 0, l.coefBits())
-	if n := l.width() * l.passes() * l.scaleKinds(); l.super() && l.Free() >= n {
+	n, other := l.width()*l.passes()*l.scaleKinds(), 0
+	if l.isa.EVEX {
+		other = l.width() * l.scaleRegs() // for scales from the start of a group on: worth more there
+	}
+	if l.super() && l.Free() >= n+other {
 		l.supers = l.Vecs(n)
 	}
-	l.work = append(l.work, l.Vecs(l.Free())...)
+	l.idle = l.Free()
+	l.work = append(l.Vecs(l.idle), l.work...)
 }
 
 func (l *linear) constant(use bool, bits uint32) any {

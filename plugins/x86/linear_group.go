@@ -66,19 +66,40 @@ func (l *linear) debt(v amd64.Vec, m int) {
 	l.Op(mul, v, v, l.coef)
 }
 
+// chunk is how many vectors have registers for their scales at the end of a group.
+func (l *linear) chunk() int { return min(l.width(), (len(l.work)-1)/l.scaleRegs()) }
+
+// early is how many of them have those registers from the start of the group on.
+func (l *linear) early() int { return min(l.chunk(), l.idle/l.scaleRegs()) }
+
+// groupScales is where the scales of vector i of a chunk are, and row where a value of a row is.
+func (l *linear) groupScales(i int) []amd64.Vec { return l.work[l.scaleRegs()*i:][:l.scaleRegs()] }
+func (l *linear) row() amd64.Vec                { return l.work[len(l.work)-1] }
+
+// startGroup clears the accumulators and loads the scales that have registers: they take long.
+func (l *linear) startGroup(pass int) {
+	l.clearAcc()
+	if !l.grouped() {
+		return
+	}
+	for i := range l.early() {
+		l.loadScale(l.groupScales(i), l.row(), pass, i)
+	}
+}
+
 // endGroup adds scale*(activation scale)*(sum of products) and offset*(activation scale)*(sum of
-// activations) to the float accumulators: for as many vectors at a time as there are registers for
-// their scales, one step after the other, so that neighbours do not wait for each other.
+// activations) to the float accumulators, a chunk at a time.
 func (l *linear) endGroup(pass int) {
-	per := l.scaleRegs()
-	at := min(l.width(), (len(l.work)-1)/per)
-	for first := 0; first < l.width(); first += at {
-		e := groupEnd{l, pass, first, min(at, l.width()-first), l.work[:len(l.work)-1], l.work[len(l.work)-1]}
+	for first := 0; first < l.width(); first += l.chunk() {
+		e := groupEnd{linear: l, pass: pass, first: first, n: min(l.chunk(), l.width()-first)}
 		for i := range e.n {
-			l.loadScale(e.scale(i), e.row, pass, first+i)
+			if first > 0 || i >= l.early() {
+				l.loadScale(l.groupScales(i), l.row(), pass, first+i)
+			}
 		}
 		e.widen()
 		e.apply()
+		e.emit()
 	}
 }
 
@@ -86,25 +107,33 @@ func (l *linear) endGroup(pass int) {
 type groupEnd struct {
 	*linear
 	pass, first, n int
-	scales         []amd64.Vec
-	row            amd64.Vec // a value of a row
+	steps          []func(m int)
 }
 
-// scale is what loadScale loaded for vector i.
-func (e groupEnd) scale(i int) []amd64.Vec { return e.scales[e.scaleRegs()*i:][:e.scaleRegs()] }
-
-// step emits f for every sum; r is the value of its row.
-func (e groupEnd) step(kind rowValue, f func(m, i int, x amd64.Vec, s []amd64.Vec, r any)) {
-	for m := range e.mr {
-		r := e.rowOperand(e.row, kind, m)
-		for i := range e.n {
-			f(m, e.first+i, e.acc[m*e.width()+e.first+i], e.scale(i), r)
+// emit emits the steps, each a row behind the one before: what it reads is ready then, and the stores
+// are spread.
+func (e *groupEnd) emit() {
+	for t := range e.mr + len(e.steps) - 1 {
+		for k, step := range e.steps {
+			if m := t - k; m >= 0 && m < e.mr {
+				step(m)
+			}
 		}
 	}
 }
 
+// step adds a step that does f to every sum of a row; r is the value of the row.
+func (e *groupEnd) step(kind rowValue, f func(m, i int, x amd64.Vec, s []amd64.Vec, r any)) {
+	e.steps = append(e.steps, func(m int) {
+		r := e.rowOperand(e.row(), kind, m)
+		for i := range e.n {
+			f(m, e.first+i, e.acc[m*e.width()+e.first+i], e.groupScales(i), r)
+		}
+	})
+}
+
 // widen makes sums of all parts of a group: int16 sums, and those of high nibbles left in place.
-func (e groupEnd) widen() {
+func (e *groupEnd) widen() {
 	if e.narrow() {
 		e.step(rowNothing, func(_, _ int, x amd64.Vec, _ []amd64.Vec, _ any) { e.Op(amd64.VPMADDWD, x, x, e.ones) })
 		if e.sumCoef() != 0 {
@@ -121,7 +150,7 @@ func (e groupEnd) widen() {
 }
 
 // apply scales the sums and adds them to the float accumulators.
-func (e groupEnd) apply() {
+func (e *groupEnd) apply() {
 	integer, offset := e.p.Arith != kernel.F32, e.p.Format.Offset
 	last := rowNothing // what meets the accumulators: the activation scale, or without offset the scale
 	if integer && (offset || e.asFloats()) {

@@ -59,7 +59,7 @@ func (l *linear) generate() ([]byte, error) {
 func (l *linear) runPasses() {
 	n := l.passes()
 	for pass := range n {
-		l.clearAcc()
+		l.startGroup(pass)
 		l.inner(pass)
 		if l.grouped() {
 			l.endGroup(pass)

@@ -1,0 +1,60 @@
+package x86
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/tilewright/tilewright/internal/mca"
+	"github.com/tilewright/tilewright/kernel"
+)
+
+// BenchmarkPredicted is what a static model says of the default AVX-512 kernels of a layer with K =
+// 2048, run on a machine without AVX-512 too: cycles of one call of main for the fewest panels, weights
+// per cycle, and the share of the peak, two dot products of 64 bytes in every cycle.
+func BenchmarkPredicted(b *testing.B) {
+	if _, err := mca.Tool(); err != nil {
+		b.Skip("mca: ", err)
+	}
+	formats := append([]kernel.Format{kernel.FormatQ4_1}, benchFormats...)
+	for _, arith := range []kernel.Arith{kernel.A8, kernel.A16} {
+		for _, m := range []int{1, 4, 16, 512} {
+			for _, f := range formats {
+				p := benchProblem(AVX512, f, arith, m)
+				b.Run(fmt.Sprintf("%s/m%d/%s", arith, m, f), func(b *testing.B) { predict(b, p, kernel.EntryMain) })
+				if m == 512 && unpacks(p) {
+					b.Run(fmt.Sprintf("%s/unpack/%s", arith, f), func(b *testing.B) { predict(b, p, kernel.EntryUnpack) })
+				}
+			}
+		}
+	}
+}
+
+func predict(b *testing.B, p kernel.Problem, entry string) {
+	a := emit(b, AVX512, p, spaceOf(b, AVX512, p).Default())
+	code, err := mca.Disassemble(a.Code, a.Entries[entry])
+	if err != nil {
+		b.Skip("mca: ", err)
+	}
+	seq, err := mca.Trace(code, nil)
+	if err != nil {
+		b.Fatal(err)
+	}
+	r, err := mca.Predict("cascadelake", seq)
+	if err != nil {
+		b.Fatal(err)
+	}
+	for b.Loop() {
+	}
+	streams := 1
+	if entry == kernel.EntryMain {
+		streams = max(1, a.Exec.Streams)
+		macs := float64(a.Exec.MR * streams * p.Layout.NR() * p.K)
+		b.ReportMetric(100*macs/r.Cycles*float64(p.Arith.Bytes())/128, "%peak")
+	}
+	b.ReportMetric(0, "ns/op")
+	b.ReportMetric(r.Cycles, "cycles")
+	b.ReportMetric(float64(r.Instructions), "insts")
+	b.ReportMetric(float64(r.Uops), "uops")
+	b.ReportMetric(float64(r.Loads), "loads")
+	b.ReportMetric(float64(p.Layout.TensorBytes(p.Format, streams*p.Layout.NR(), p.K))/r.Cycles, "B/cycle")
+}
