@@ -93,7 +93,7 @@ type Wait struct {
 	By    string  `json:"by,omitempty"` // "" where the kernel does not say
 }
 
-// MaxWait is the share of a block beyond which a wait voids it. A worker is kept for 3 to 5% of a block
+// MaxWait is the share of a block beyond which a wait voids it. A worker is kept for 3 to 6% of a block
 // where nothing but monitors run, by 30 to 55% where another program wants its core (BENCHMARKS.md);
 // and a slice is more than this share of a block of 30 ms, so one that is sent off its core once in a
 // short block is seen.
