@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"math"
 	"os"
 	"path/filepath"
@@ -53,6 +54,71 @@ func TestPackBlockFiles(t *testing.T) {
 		for _, x := range list {
 			if typ := gguf.Type(x.ID); !typ.IsFloat() {
 				t.Run(name+"/"+x.Type, func(t *testing.T) { packBlockFile(t, n, name, filepath.Join(dir, x.Type), typ) })
+			}
+		}
+	}
+}
+
+// floatFile is rows of f32.
+type floatFile struct {
+	k    int
+	data []byte
+}
+
+func (f floatFile) Blocks(_, n int) (kernel.Block, []byte) {
+	return kernel.BlockF32, f.data[4*n*f.k:][:4*f.k]
+}
+
+func (f floatFile) Row(_, n int, _ model.Row) error { return fmt.Errorf("row %d is asked for", n) }
+
+// TestPackBadFloat: one weight that is no number is an error wherever it lies, in the last panel too,
+// where rows are missing.
+func TestPackBadFloat(t *testing.T) {
+	const k, rows = 64, 19
+	n := newNative()
+	p := kernel.Problem{Op: kernel.OpPack, Format: kernel.Asym(32), Layout: kernel.Layout{Lanes: 16, Cols: 1}, Source: kernel.BlockF32}
+	for _, name := range n.Names() {
+		a, err := n.Emit(t.Context(), kernel.Choice{Problem: p, Backend: name})
+		if errors.Is(err, kernel.ErrUnsupported) {
+			continue
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		entries, free, err := exec.Entries(a)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer free()
+		w, err := weights.NewTensor(model.Segment{Role: "q", Parts: []model.Part{{Rows: rows}}, Format: p.Format, N: rows, K: k}, p.Layout)
+		if err != nil {
+			t.Fatal(err)
+		}
+		block, err := mem.New(w.Room(), false)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer block.Free()
+		w.Place(block)
+		packer := weights.NewPacker(64)
+		defer packer.Close()
+		pack := func(bad int) error {
+			f := floatFile{k, make([]byte, 4*k*rows)}
+			for i := range k * rows {
+				v := float64(i%7) - 3
+				if i == bad {
+					v = math.NaN()
+				}
+				binary.LittleEndian.PutUint32(f.data[4*i:], math.Float32bits(float32(v)))
+			}
+			return packer.Pack(w, 0, w.Panels, f, weights.Kernels{p.Source: entries[kernel.EntryMain]})
+		}
+		if err := pack(-1); err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		for row := range rows {
+			if pack(row*k+(11*row)%k) == nil {
+				t.Errorf("%s: a NaN in row %d was packed", name, row)
 			}
 		}
 	}

@@ -104,13 +104,13 @@ func (p *Packer) packBlocks(t *Tensor, panel int, src Source, k Kernels) (done b
 	}
 	p.call(t, panel, block, first, k[block])
 	codes, scales := t.panel(panel)
+	if !t.finite(scales) { // before padding: a kernel may flag a bad weight in the scale of a neighbour
+		return false, p.complain(t, panel, rows, src)
+	}
 	if rows < nr {
 		if err := ref.PadPanel(codes, scales, t.Layout, t.Format, t.K, rows); err != nil {
 			return false, err
 		}
-	}
-	if !t.finite(scales) {
-		return false, p.complain(t, panel, rows, src)
 	}
 	return true, nil
 }

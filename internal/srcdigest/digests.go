@@ -4,7 +4,7 @@ package srcdigest
 
 var digests = map[string]string{
 	"kernel":          "cfa5192eda5ce00dc366d28a93566366b5e7d2c42742e373621a67b774385efc",
-	"engine":          "7a3c79e3281d8d66cc4da395aa212dfa5e7cbf6a827c39e1b96e11c9f61e6995",
+	"engine":          "8c2f02b38863efa350c20b3042a406fa3b8238f8daee77883860cd2764f726d4",
 	"plugins/x86":     "665349bd291009d6ce72d6d387d7c589d68c5cf01385d829dd5e0406d22c1a83",
 	"plugins/avx512":  "da6897d229254f62c9b7140bfa0d7ab61691430cf2e0590c1656b4e3273ffd1b",
 	"plugins/avx2":    "f300d26d61b3ea16d829dad8208ea608efd21cc1d90d65f660a22c109d971521",
