@@ -184,9 +184,9 @@ func (f *final) add(rs []Result) {
 	}
 }
 
-// estimator is a strategy that weighs all that is known of a configuration: of how it led by luck, as
-// much is left out as its repetitions do not make sure of.
-type estimator interface {
+// Estimator is a strategy that weighs all that is known of a configuration: of how it led by luck, as
+// much is left out as its repetitions do not make sure of. A strategy that wraps another passes it on.
+type Estimator interface {
 	Estimate(kernel.Config) (score float64, ok bool)
 }
 
@@ -198,7 +198,7 @@ func (f *final) standing() []*Result {
 		score float64
 	}
 	var all []entry
-	weighs, _ := f.s.(estimator)
+	weighs, _ := f.s.(Estimator)
 	for _, c := range f.arms {
 		r := f.new[c.String()]
 		if r == nil || !r.usable() {

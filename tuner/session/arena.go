@@ -131,7 +131,12 @@ func (a *arena) Step(ctx context.Context, as []insitu.Assignment) ([]insitu.Timi
 	}
 	mark := a.watch.Mark()
 	got, err := a.run(ctx, h)
-	disturbed := a.watch.Kept(mark, got.Wait)
+	disturbed := ""
+	if err == nil {
+		disturbed = a.watch.Kept(mark, got.Wait)
+	} else {
+		a.watch.Disturbed(mark) // nobody knows how long its workers waited
+	}
 	switch {
 	case ctx.Err() != nil:
 		return nil, "", ctx.Err()

@@ -83,6 +83,9 @@ func TestFaultsAreData(t *testing.T) {
 			if err != nil || disturbed == "" {
 				t.Fatalf("%v, disturbed %q", err, disturbed)
 			}
+			if w := u.res.Blocks[0].Waits; w != nil {
+				t.Errorf("a step that failed says how long its workers waited: %+v", w)
+			}
 			check := func(got []insitu.Timing) {
 				t.Helper()
 				for i, x := range got {

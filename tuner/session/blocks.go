@@ -34,7 +34,21 @@ func (w *Waits) add(x preflight.Wait) {
 		w.By = "unknown"
 	}
 	w.shares = append(w.shares, x.Share)
+}
+
+// settle computes the quantiles: once, since a long tune of a small model has very many steps.
+func (w *Waits) settle() {
 	w.Median, w.P90, w.Most = stat.Median(w.shares), stat.Quantile(w.shares, 0.9), slices.Max(w.shares)
+}
+
+// result is what the tune has come to.
+func (t *tune) result() Result {
+	for _, b := range t.res.Blocks {
+		if b.Waits != nil {
+			b.Waits.settle()
+		}
+	}
+	return t.res
 }
 
 // tallied is a watch that counts by stage.

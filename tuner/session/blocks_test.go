@@ -1,6 +1,8 @@
 package session
 
 import (
+	"cmp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -28,7 +30,10 @@ func TestInSituBlocksAreCounted(t *testing.T) {
 		for _, x := range c.waits {
 			w.Kept(w.Mark(), x)
 		}
-		b := res.Blocks[0]
+		b := (&tune{res: res}).result().Blocks[0]
+		if most := slices.MaxFunc(c.waits, func(a, b preflight.Wait) int { return cmp.Compare(a.Share, b.Share) }).Share; b.Waits.Most != most {
+			t.Errorf("%s: most %v, want %v", c.name, b.Waits.Most, most)
+		}
 		if len(res.Blocks) != 1 || b.Kept != c.kept || b.Of != len(c.waits) || b.Waits.By != c.by {
 			t.Errorf("%s: %+v", c.name, res.Blocks)
 		}

@@ -37,6 +37,14 @@ func (h *hinted) Ask(n int) []search.Candidate {
 	return append(out, rest...)
 }
 
+// Estimate is the strategy's, if it weighs what it knows.
+func (h *hinted) Estimate(c kernel.Config) (float64, bool) {
+	if e, ok := h.Strategy.(search.Estimator); ok {
+		return e.Estimate(c)
+	}
+	return 0, false
+}
+
 // hints are configurations for a choice's problem that the store knows of: of host rules, imported ones
 // too, and of a decision that was made elsewhere or under other circumstances.
 func (t *tune) hints(c model.Class, def kernel.Choice) []kernel.Config {

@@ -39,6 +39,11 @@ func TestImportedRulesAreMeasured(t *testing.T) {
 	if len(cs) == 0 || !same(cs[0]) || slices.ContainsFunc(cs[1:], same) || cs[0].Blocks < 1 || len(h.hints) != 0 {
 		t.Errorf("asked for %v, hinted at %v", cs, ch.Config)
 	}
+	h.Tell([]search.Result{{Config: ch.Config, Score: 0.1, Blocks: 3}})
+	want, _ := s.(search.Estimator).Estimate(ch.Config)
+	if got, ok := search.Strategy(h).(search.Estimator).Estimate(ch.Config); !ok || got != want {
+		t.Errorf("finals see an estimate of %v (%t), the strategy says %v", got, ok, want)
+	}
 	if q, err := u.questOf(t.Context(), c, 512); err != nil || len(q.hints) != 0 {
 		t.Errorf("another backend's configuration: %v, %v", q.hints, err)
 	}

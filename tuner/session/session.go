@@ -167,14 +167,14 @@ func Tune(ctx context.Context, o Options) (Result, error) {
 	defer t.lab.close()
 	var err error
 	if t.classes, err = o.Target.Model.Classes(o.Target.Numerics); err != nil {
-		return t.res, err
+		return t.result(), err
 	}
 	if err := t.openJournal(); err != nil {
-		return t.res, err
+		return t.result(), err
 	}
 	defer t.closeJournal()
 	err = t.run(ctx)
-	return t.res, err
+	return t.result(), err
 }
 
 func (t *tune) run(ctx context.Context) error {

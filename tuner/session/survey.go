@@ -24,7 +24,7 @@ func Survey(ctx context.Context, o Options) (Result, error) {
 	defer t.lab.close()
 	all, err := o.Target.Model.Classes(o.Target.Numerics)
 	if err != nil {
-		return t.res, err
+		return t.result(), err
 	}
 	for _, c := range all {
 		if r, look := t.Store.Rule(t.Target.RuleKey(c.Format)); look.Status != cache.Exact || !t.complete(r) {
@@ -32,7 +32,7 @@ func Survey(ctx context.Context, o Options) (Result, error) {
 		}
 	}
 	if len(t.classes) == 0 {
-		return t.res, nil
+		return t.result(), nil
 	}
 	until, stop := t.within(ctx)
 	defer stop()
@@ -43,9 +43,10 @@ func Survey(ctx context.Context, o Options) (Result, error) {
 		t.res.Verdicts[i].Problem, t.res.Verdicts[i].Finalist = "survey "+t.res.Verdicts[i].Problem, false
 	}
 	if err != nil {
-		return t.res, err
+		return t.result(), err
 	}
-	return t.res, t.teach(ctx)
+	err = t.teach(ctx)
+	return t.result(), err
 }
 
 // complete reports whether a rule says something at each surveyed point.
