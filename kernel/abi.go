@@ -93,7 +93,8 @@ type ScaleArgs struct {
 // a row is K unsigned 8-bit codes (K a multiple of 16), rows lie SrcStride bytes apart from Src, and
 // Rows and Scales are nil. With one a row is K/Weights blocks, row c of the panel at Src + Rows[c],
 // in any order; the scales of the blocks go to the panel's scales at Scales as well. Nothing outside
-// of the rows is read. A caller with fewer rows gives one twice, and pads the panel itself.
+// of the rows is read. A caller with fewer rows gives one twice, and pads the panel itself. Of floats
+// that cannot be quantised some scale of the panel, not always their own, becomes NaN or infinite.
 type PackArgs struct {
 	Src, Dst  unsafe.Pointer
 	K         int64

@@ -3,7 +3,7 @@
 package srcdigest
 
 var digests = map[string]string{
-	"kernel":          "cfa5192eda5ce00dc366d28a93566366b5e7d2c42742e373621a67b774385efc",
+	"kernel":          "76445cb5dcd8ad132aa46163d81a80e947ca276c6ddacfa62b03f781f498145e",
 	"engine":          "8c2f02b38863efa350c20b3042a406fa3b8238f8daee77883860cd2764f726d4",
 	"plugins/x86":     "665349bd291009d6ce72d6d387d7c589d68c5cf01385d829dd5e0406d22c1a83",
 	"plugins/avx512":  "da6897d229254f62c9b7140bfa0d7ab61691430cf2e0590c1656b4e3273ffd1b",
