@@ -94,9 +94,9 @@ type Wait struct {
 }
 
 // MaxWait is the share of a block beyond which a wait voids it. A worker is kept for 3 to 6% of a block
-// where nothing but monitors run, by 30 to 55% where another program wants its core (BENCHMARKS.md);
-// and a slice is more than this share of a block of 30 ms, so one that is sent off its core once in a
-// short block is seen.
+// where nothing but monitors run, for more than 28% of one in ten where other programs come and go
+// (BENCHMARKS.md); and a slice is more than this share of any block shorter than 30 ms, so one that is
+// sent off its core once in a short block is seen.
 const MaxWait = 0.10
 
 // slice is about what a thread waits that is sent off its CPU (the base slice of EEVDF).
