@@ -255,17 +255,20 @@ func (f *final) best() *Result {
 // errStage ends a stage of a race.
 var errStage = errors.New("the time of the stage is over")
 
-// until is a source that ends when the share of the budget that is left falls to end.
+// until is a source that ends when the share of the budget that is left falls to end, but not before
+// it gave as many blocks as say something.
 type until struct {
 	Source
 	left func() float64 // nil for no end
 	end  float64
+	gave int
 }
 
 func (u *until) Measure(arms []kernel.Config, order []int) (Block, error) {
-	if u.left != nil && u.left() <= u.end {
+	if u.left != nil && u.gave >= minFinal && u.left() <= u.end {
 		return Block{}, errStage
 	}
+	u.gave++
 	return u.Source.Measure(arms, order)
 }
 

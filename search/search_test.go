@@ -1,6 +1,7 @@
 package search
 
 import (
+	"errors"
 	"fmt"
 	"math"
 	"math/rand/v2"
@@ -153,6 +154,40 @@ func TestBudgetEndsARun(t *testing.T) {
 		}
 	}
 }
+
+// However little time a race of the finalists has, a stage of it says something: the winner rests on
+// new data, not on what led by luck.
+func TestFinalsOfFewBlocks(t *testing.T) {
+	for _, blocks := range []int{3, 4, 6} { // that the budget has room for, all stages together
+		left := 1.0
+		src := sourceFunc(func(arms []kernel.Config, order []int) (Block, error) {
+			if left <= 0 {
+				return Block{}, ErrBudget
+			}
+			left -= 1 / float64(blocks)
+			return newBench(1, 0, 1000).Measure(arms, order)
+		})
+		st, err := NewExhaustive(tileSpace(), 1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		arms := []kernel.Config{tileSpace().Default()}
+		for _, mr := range []int64{2, 4, 6} {
+			arms = append(arms, kernel.Config{"mr": mr, "nr": 1, "unroll": 1, "prefetch": 0})
+		}
+		f := final{s: st, o: RunOptions{Left: func() float64 { return left }}, arms: arms[1:], new: map[string]*Result{}}
+		if err := f.race(arms, src); err != nil && !errors.Is(err, ErrBudget) {
+			t.Fatal(err)
+		}
+		if r := f.best(); r == nil || r.Blocks < minFinal || r.Config["mr"] != 4 {
+			t.Errorf("room for %d blocks: %+v", blocks, r)
+		}
+	}
+}
+
+type sourceFunc func([]kernel.Config, []int) (Block, error)
+
+func (f sourceFunc) Measure(arms []kernel.Config, order []int) (Block, error) { return f(arms, order) }
 
 func TestControlOutsideTheSpace(t *testing.T) {
 	s := tileSpace()

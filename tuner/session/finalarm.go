@@ -38,8 +38,11 @@ func (t *tune) inherited(ctx context.Context, key cache.DecisionKey, c confirmat
 	return old, look.Why
 }
 
-// stillRuns reports whether the choices of an arm in a phase can be made and pass the probe.
+// stillRuns reports whether the choices of an arm in a phase can be made and pass the probe in the time
+// that is left.
 func (t *tune) stillRuns(ctx context.Context, arm kernel.Arm, phase string) bool {
+	ctx, cancel := context.WithTimeout(ctx, t.left()-reserve/2)
+	defer cancel()
 	return !slices.ContainsFunc(arm.Choices, func(ch kernel.Choice) bool {
 		return ch.Problem.Op == kernel.OpLinear && phaseOf(ch.Problem.M) == phase && t.vet(ctx, ch, ch.Config) != nil
 	})
