@@ -45,7 +45,7 @@ type Exec struct {
 	PanelStride  int  `json:"panel_stride,omitempty"`
 	NC           int  `json:"nc,omitempty"`            // OpLinear: panels per cache block, 0 = all
 	MC           int  `json:"mc,omitempty"`            // OpLinear: rows per cache block, 0 = all
-	Chunk        int  `json:"chunk,omitempty"`         // OpLinear: panels a worker takes at once; 0 = one static share
+	Chunk        int  `json:"chunk,omitempty"`         // OpLinear of one row: panels a worker takes at once; 0 = one static share
 	ScratchBytes int  `json:"scratch_bytes,omitempty"` // OpAttn
 	Unit         int  `json:"unit,omitempty"`          // OpStream: bytes; OpPeak: MACs per iteration
 }

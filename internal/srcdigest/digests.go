@@ -3,10 +3,10 @@
 package srcdigest
 
 var digests = map[string]string{
-	"kernel":          "76445cb5dcd8ad132aa46163d81a80e947ca276c6ddacfa62b03f781f498145e",
+	"kernel":          "2ffd92403a8051f77da05d098a5bc60f4b4114a203c7edda115b48a49034fe00",
 	"engine":          "8c2f02b38863efa350c20b3042a406fa3b8238f8daee77883860cd2764f726d4",
-	"plugins/x86":     "665349bd291009d6ce72d6d387d7c589d68c5cf01385d829dd5e0406d22c1a83",
+	"plugins/x86":     "6bb65a41f290d0fab6c30060ee6d73347d1012b39e5ca3b815acfff2ec65d38d",
 	"plugins/avx512":  "da6897d229254f62c9b7140bfa0d7ab61691430cf2e0590c1656b4e3273ffd1b",
 	"plugins/avx2":    "f300d26d61b3ea16d829dad8208ea608efd21cc1d90d65f660a22c109d971521",
-	"plugins/generic": "5a88bd31bb3c4122cb8490482ed7c3d7a76a471bccec8bd2c3ccc65df26cfb9c",
+	"plugins/generic": "07c8b4707778ed4ebe38ffb7223a64af50f8e6ca4d5d20f9ab32bfe2403b3818",
 }

@@ -15,7 +15,7 @@ import (
 const Name = "generic"
 
 // spaceVersion changes when the meaning of a parameter does.
-const spaceVersion = "1"
+const spaceVersion = "2"
 
 // New returns the backend; digest identifies its sources and those of kernel/ref.
 func New(digest string) kernel.Backend {
@@ -59,9 +59,12 @@ func (b backend) Space(_ context.Context, _ kernel.Features, p kernel.Problem) (
 	}
 	s.Params = []kernel.Param{
 		{Name: "mr", Doc: "activation rows that share the decoding of a weight", Values: rows, Default: min(4, rows[len(rows)-1])},
-		{Name: "chunk", Doc: "panels a worker takes at a time; 0 is one static share each", Values: []int64{0, 2, 8}},
 	}
-	if p.M > 8 {
+	switch {
+	case p.M == 1:
+		s.Params = append(s.Params, kernel.Param{
+			Name: "chunk", Doc: "panels a worker takes at a time; 0 is one static share each", Values: []int64{0, 2, 8}})
+	case p.M > 8:
 		s.Params = append(s.Params, kernel.Param{
 			Name: "nc", Doc: "panels kept in cache while all rows pass over them; 0 is all", Values: []int64{0, 1, 4, 16}, Default: 4})
 	}

@@ -2,6 +2,9 @@ package x86
 
 import "github.com/tilewright/tilewright/kernel"
 
+// dynamicBytes are the codes of a matrix from which decode shares it out on demand.
+const dynamicBytes = 4 << 20
+
 // linearDefaults are the declared defaults in order of preference: the first that the registers
 // allow counts. They were found by measuring on Zen 3 (AVX2) and Emerald Rapids (AVX-512).
 func linearDefaults(isa ISA, p kernel.Problem) []kernel.Config {
@@ -21,6 +24,9 @@ func linearDefaults(isa ISA, p kernel.Problem) []kernel.Config {
 		base[parHi] = int64(b2i(p.M == 1 && p.Format.Group >= 64))
 	default:
 		base[parPrefetch] = 1024
+		// Sharing out the end of a large matrix on demand evens out workers that differ; the steps of
+		// a small model are over sooner than it pays.
+		base[parChunk] = int64(4 * b2i(p.M == 1 && p.N*p.K*p.Format.Bits/8 >= dynamicBytes))
 		// The planes of six bits in F32 need more registers for activations than there are.
 		base[parOrder] = int64(b2i(p.M > 1 || p.Arith == kernel.A16 || p.Format.Bits == 6 && p.Arith == kernel.F32))
 	}

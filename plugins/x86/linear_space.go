@@ -31,7 +31,7 @@ func linearSpace(isa ISA, p kernel.Problem) (kernel.Space, error) {
 	if err := checkLinear(p); err != nil {
 		return kernel.Space{}, err
 	}
-	s := newSpace("2")
+	s := newSpace("3")
 	t := tile{p: p, isa: isa, mr: 1, streams: 1, vecs: 1}
 	integer, many := p.Arith != kernel.F32, p.M > 8
 	add := func(name, doc string, values []int64, names ...string) {
@@ -49,7 +49,7 @@ func linearSpace(isa ISA, p kernel.Problem) (kernel.Space, error) {
 	add(parHint, "cache level of prefetches", []int64{0, 1, 2}, "nta", "t0", "t1")
 	add(parBlock, "KiB of weights, as main reads them, that stay in cache for all rows; 0 = no blocking", choose(many, []int64{0, 64, 128, 256, 384, 768, 1536}, []int64{0}))
 	add(parMC, "blocks of rows that meet a block of weights at once; 0 = all", choose(p.M > 64, []int64{0, 4, 16}, []int64{0}))
-	add(parChunk, "blocks of weights that a worker takes at once; 0 = an equal share", []int64{0, 1, 4})
+	add(parChunk, "blocks of weights that a worker takes at once; 0 = an equal share", choose(p.M == 1, []int64{0, 1, 4}, []int64{0}))
 	linearConstraints(s, t)
 	return s.space(linearDefaults(isa, p))
 }
