@@ -85,24 +85,8 @@ func TestPackBadFloat(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		entries, free, err := exec.Entries(a)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer free()
-		w, err := weights.NewTensor(model.Segment{Role: "q", Parts: []model.Part{{Rows: rows}}, Format: p.Format, N: rows, K: k}, p.Layout)
-		if err != nil {
-			t.Fatal(err)
-		}
-		block, err := mem.New(w.Room(), false)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer block.Free()
-		w.Place(block)
-		packer := weights.NewPacker(64)
-		defer packer.Close()
-		pack := func(bad int) error {
+		w, packer, pack := packerOf(t, a, rows, k)
+		packWith := func(bad int) error {
 			f := floatFile{k, make([]byte, 4*k*rows)}
 			for i := range k * rows {
 				v := float64(i%7) - 3
@@ -111,17 +95,41 @@ func TestPackBadFloat(t *testing.T) {
 				}
 				binary.LittleEndian.PutUint32(f.data[4*i:], math.Float32bits(float32(v)))
 			}
-			return packer.Pack(w, 0, w.Panels, f, weights.Kernels{p.Source: entries[kernel.EntryMain]})
+			return packer.Pack(w, 0, w.Panels, f, weights.Kernels{p.Source: pack})
 		}
-		if err := pack(-1); err != nil {
+		if err := packWith(-1); err != nil {
 			t.Fatalf("%s: %v", name, err)
 		}
 		for row := range rows {
-			if pack(row*k+(11*row)%k) == nil {
+			if packWith(row*k+(11*row)%k) == nil {
 				t.Errorf("%s: a NaN in row %d was packed", name, row)
 			}
 		}
 	}
+}
+
+// packerOf makes a tensor of rows of k weights, a packer, and the code of an artifact of OpPack for both.
+func packerOf(t *testing.T, a *kernel.Artifact, rows, k int) (*weights.Tensor, *weights.Packer, kernel.Func) {
+	t.Helper()
+	entries, free, err := exec.Entries(a)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(free)
+	p := a.Key.Problem
+	w, err := weights.NewTensor(model.Segment{Role: "q", Parts: []model.Part{{Rows: rows}}, Format: p.Format, N: rows, K: k}, p.Layout)
+	if err != nil {
+		t.Fatal(err)
+	}
+	block, err := mem.New(w.Room(), false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(block.Free)
+	w.Place(block)
+	packer := weights.NewPacker(64)
+	t.Cleanup(packer.Close)
+	return w, packer, entries[kernel.EntryMain]
 }
 
 func packBlockFile(t *testing.T, n native, backend, path string, typ gguf.Type) {
@@ -140,24 +148,8 @@ func packBlockFile(t *testing.T, n native, backend, path string, typ gguf.Type) 
 		if err != nil {
 			t.Fatal(err)
 		}
-		entries, free, err := exec.Entries(a)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer free()
-		w, err := weights.NewTensor(model.Segment{Role: "q", Parts: []model.Part{{Rows: rows}}, Format: p.Format, N: rows, K: b.Weights()}, p.Layout)
-		if err != nil {
-			t.Fatal(err)
-		}
-		block, err := mem.New(w.Room(), false)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer block.Free()
-		w.Place(block)
-		packer := weights.NewPacker(64)
-		defer packer.Close()
-		if err := packer.Pack(w, 0, w.Panels, blockFile{typ, data}, weights.Kernels{b: entries[kernel.EntryMain]}); err != nil {
+		w, packer, pack := packerOf(t, a, rows, b.Weights())
+		if err := packer.Pack(w, 0, w.Panels, blockFile{typ, data}, weights.Kernels{b: pack}); err != nil {
 			t.Fatal(err)
 		}
 		got := make([]float32, w.K)

@@ -71,13 +71,15 @@ func (i Inst) modelled() string {
 	return i.Text
 }
 
-// number is the first number behind a name, 0 if there is none.
+// number is what stands behind a name, 0 if that is no number.
 func number(out []byte, name string) float64 {
 	_, rest, ok := bytes.Cut(out, []byte(name))
 	if !ok {
 		return 0
 	}
-	f := strings.Fields(string(rest))
-	v, _ := strconv.ParseFloat(f[0], 64)
-	return v
+	if f := strings.Fields(string(rest)); len(f) > 0 {
+		v, _ := strconv.ParseFloat(f[0], 64)
+		return v
+	}
+	return 0
 }

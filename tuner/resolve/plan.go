@@ -92,7 +92,7 @@ func New(t Target, o Options) (*Plan, error) {
 func found(d cache.Decision) string {
 	line := "tuned for this model"
 	if !slices.ContainsFunc(d.Evidence, func(e cache.Evidence) bool { return e.Decision == winner }) && len(d.Won) == 0 {
-		line = "tuned for this model, no winner: the default is confirmed"
+		line = "tuned for this model, no winner: the default is kept"
 	}
 	if r := evidence(d.Evidence); r != "" {
 		line += " (" + r + ")"

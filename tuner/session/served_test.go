@@ -108,7 +108,7 @@ func TestConfirmedDefaultIsServed(t *testing.T) {
 	h.gain[phaseDecode], h.gain[phasePrefill] = 0.9, 0.9
 	u, _ := h.judge(t, 1, 512)
 	p, x := served(t, u)
-	if p.Tuning != resolve.TuningExact || !strings.HasPrefix(p.Line, "tuned for this model, no winner: the default is confirmed (decode default kept: ") {
+	if p.Tuning != resolve.TuningExact || !strings.HasPrefix(p.Line, "tuned for this model, no winner: the default is kept (decode default kept: ") {
 		t.Errorf("%s: %s", p.Tuning, p.Line)
 	}
 	for _, m := range x.Matrices {
