@@ -2,12 +2,9 @@ package engine_test
 
 import (
 	"encoding/binary"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"math"
-	"os"
-	"path/filepath"
 	"testing"
 
 	"github.com/tilewright/tilewright/engine/exec"
@@ -37,23 +34,12 @@ func (f blockFile) Row(int, int, model.Row) error {
 // TestPackBlockFiles packs the shared blocks of every quantised type with every backend of this
 // machine: each weight comes back bit for bit.
 func TestPackBlockFiles(t *testing.T) {
-	dir := gguftest.Shared(t, "models/tiny/blocks")
-	raw, err := os.ReadFile(filepath.Join(dir, "manifest.json"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	var list []struct {
-		Type string
-		ID   uint32 `json:"ggml_type"`
-	}
-	if err := json.Unmarshal(raw, &list); err != nil {
-		t.Fatal(err)
-	}
 	n := newNative()
+	shared := gguftest.SharedBlocks(t)
 	for _, name := range n.Names() {
-		for _, x := range list {
-			if typ := gguf.Type(x.ID); !typ.IsFloat() {
-				t.Run(name+"/"+x.Type, func(t *testing.T) { packBlockFile(t, n, name, filepath.Join(dir, x.Type), typ) })
+		for _, b := range shared {
+			if typ := gguf.Type(b.Type); !typ.IsFloat() {
+				t.Run(name+"/"+b.Name, func(t *testing.T) { packBlockFile(t, n, name, blockFile{typ, b.Data}, b.Want) })
 			}
 		}
 	}
@@ -132,13 +118,8 @@ func packerOf(t *testing.T, a *kernel.Artifact, rows, k int) (*weights.Tensor, *
 	return w, packer, entries[kernel.EntryMain]
 }
 
-func packBlockFile(t *testing.T, n native, backend, path string, typ gguf.Type) {
-	data, err1 := os.ReadFile(path + ".bin")
-	want, err2 := os.ReadFile(path + ".f32")
-	if err := errors.Join(err1, err2); err != nil {
-		t.Fatal(err)
-	}
-	b, rows := quant.BlockOf(typ), len(data)/typ.BlockBytes()
+func packBlockFile(t *testing.T, n native, backend string, f blockFile, want []float32) {
+	b, rows := quant.BlockOf(f.typ), len(f.data)/f.typ.BlockBytes()
 	for _, cols := range []int{1, 4} {
 		p := kernel.Problem{Op: kernel.OpPack, Format: b.Format(), Layout: kernel.Layout{Lanes: 16, Cols: cols}, Source: b}
 		a, err := n.Emit(t.Context(), kernel.Choice{Problem: p, Backend: backend})
@@ -149,7 +130,7 @@ func packBlockFile(t *testing.T, n native, backend, path string, typ gguf.Type) 
 			t.Fatal(err)
 		}
 		w, packer, pack := packerOf(t, a, rows, b.Weights())
-		if err := packer.Pack(w, 0, w.Panels, blockFile{typ, data}, weights.Kernels{b: pack}); err != nil {
+		if err := packer.Pack(w, 0, w.Panels, f, weights.Kernels{b: pack}); err != nil {
 			t.Fatal(err)
 		}
 		got := make([]float32, w.K)
@@ -158,7 +139,7 @@ func packBlockFile(t *testing.T, n native, backend, path string, typ gguf.Type) 
 				t.Fatal(err)
 			}
 			for k, v := range got {
-				if x := math.Float32frombits(binary.LittleEndian.Uint32(want[4*(r*w.K+k):])); v != x {
+				if x := want[r*w.K+k]; v != x {
 					t.Fatalf("row %d, weight %d is %v, want %v", r, k, v, x)
 				}
 			}

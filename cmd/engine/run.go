@@ -53,14 +53,20 @@ func runCmd(s *cli.Shared) *cobra.Command {
 	return c
 }
 
-func run(cmd *cobra.Command, s *cli.Shared, f *runFlags) error {
+// check finds wrong flags before anything is loaded.
+func (f *runFlags) check() error {
 	if f.n < 1 {
 		return cli.Usagef("-n %d: want at least 1", f.n)
 	}
 	if !(f.sample.Temperature >= 0 && f.sample.Temperature <= math.MaxFloat32) || f.sample.TopK < 0 || !(f.sample.TopP >= 0 && f.sample.TopP <= 1) {
 		return cli.Usagef("--temp and --top-k must be finite and not negative, --top-p lies between 0 and 1") // NaN is not >= 0
 	}
-	if _, err := f.Ref(); err != nil {
+	_, err := f.Ref()
+	return err
+}
+
+func run(cmd *cobra.Command, s *cli.Shared, f *runFlags) error {
+	if err := f.check(); err != nil {
 		return err
 	}
 	f.prompted = cmd.Flags().Changed("prompt")
@@ -96,6 +102,11 @@ func run(cmd *cobra.Command, s *cli.Shared, f *runFlags) error {
 	if err != nil {
 		return err
 	}
+	return g.answer(cmd, s, l, ids)
+}
+
+// answer generates after one prompt and prints the text, or everything as JSON.
+func (g *generator) answer(cmd *cobra.Command, s *cli.Shared, l *app.Loaded, ids []int) error {
 	var out io.Writer = cmd.OutOrStdout()
 	if s.JSON {
 		out = io.Discard

@@ -5,12 +5,10 @@ import (
 	"context"
 	"encoding/hex"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"log/slog"
 	"maps"
-	"os"
 	"os/exec"
 	"regexp"
 	"runtime"
@@ -22,6 +20,7 @@ import (
 
 	"github.com/tilewright/tilewright/cmd/internal/app"
 	"github.com/tilewright/tilewright/cmd/internal/cli"
+	"github.com/tilewright/tilewright/internal/objdump"
 	"github.com/tilewright/tilewright/kernel"
 )
 
@@ -105,32 +104,27 @@ func readConfig(s string) (kernel.Config, error) {
 
 // listing is disassembled code. By is the tool, "" for hex.
 type listing struct {
-	By    string     `json:"by"`
-	Note  string     `json:"note,omitempty"`
-	Lines []codeLine `json:"lines"`
-}
-
-type codeLine struct {
-	Offset int    `json:"offset"`
-	Text   string `json:"text"`
+	By    string         `json:"by"`
+	Note  string         `json:"note,omitempty"`
+	Lines []objdump.Line `json:"lines"`
 }
 
 // machines names the targets in the tools' own terms.
 var machines = map[string]struct{ objdump, triple string }{
-	"amd64": {"i386:x86-64", "x86_64"}, "arm64": {"aarch64", "aarch64"},
+	"amd64": {objdump.AMD64, "x86_64"}, "arm64": {objdump.ARM64, "aarch64"},
 }
 
 func disassemble(ctx context.Context, a *kernel.Artifact) listing {
 	if a.Kind != kernel.KindCode {
-		return listing{Note: fmt.Sprintf("an artifact of kind %q has no code of its own", a.Kind), Lines: []codeLine{}}
+		return listing{Note: fmt.Sprintf("an artifact of kind %q has no code of its own", a.Kind), Lines: []objdump.Line{}}
 	}
 	m := machines[runtime.GOARCH]
 	for _, t := range []struct {
 		tool string
-		run  func() ([]codeLine, error)
+		run  func() ([]objdump.Line, error)
 	}{
-		{"objdump", func() ([]codeLine, error) { return objdump(ctx, a.Code, m.objdump) }},
-		{"llvm-mc", func() ([]codeLine, error) { return llvmMC(ctx, a.Code, m.triple) }},
+		{"objdump", func() ([]objdump.Line, error) { return objdump.Disassemble(ctx, a.Code, 0, m.objdump) }},
+		{"llvm-mc", func() ([]objdump.Line, error) { return llvmMC(ctx, a.Code, m.triple) }},
 	} {
 		lines, err := t.run()
 		if err == nil {
@@ -141,39 +135,10 @@ func disassemble(ctx context.Context, a *kernel.Artifact) listing {
 	return listing{Note: "no disassembler: install objdump (binutils) or llvm-mc; -v says why", Lines: hexLines(a.Code)}
 }
 
-func objdump(ctx context.Context, code []byte, machine string) ([]codeLine, error) {
-	f, err := os.CreateTemp("", "tilewright-*.bin")
-	if err != nil {
-		return nil, err
-	}
-	defer os.Remove(f.Name())
-	_, err = f.Write(code)
-	if err := errors.Join(err, f.Close()); err != nil {
-		return nil, err
-	}
-	out, err := tool(ctx, "", "objdump", "-D", "-z", "-b", "binary", "-m", machine, "--no-show-raw-insn", f.Name())
-	if err != nil {
-		return nil, err
-	}
-	var lines []codeLine
-	for line := range strings.Lines(out) {
-		at, text, ok := strings.Cut(line, ":")
-		off, err := strconv.ParseInt(strings.TrimSpace(at), 16, 32)
-		if !ok || err != nil {
-			continue
-		}
-		lines = append(lines, codeLine{int(off), strings.Join(strings.Fields(text), " ")})
-	}
-	if len(lines) == 0 {
-		return nil, errors.New("objdump printed no instructions")
-	}
-	return lines, nil
-}
-
 var encoding = regexp.MustCompile(`^\s*(\S.*?)\s*[#/]+ encoding: \[(.*)\]`)
 
 // llvmMC disassembles with llvm-mc, which tells lengths by encodings rather than offsets.
-func llvmMC(ctx context.Context, code []byte, triple string) ([]codeLine, error) {
+func llvmMC(ctx context.Context, code []byte, triple string) ([]objdump.Line, error) {
 	var in strings.Builder
 	for _, b := range code {
 		fmt.Fprintf(&in, "0x%02x ", b)
@@ -182,14 +147,14 @@ func llvmMC(ctx context.Context, code []byte, triple string) ([]codeLine, error)
 	if err != nil {
 		return nil, err
 	}
-	var lines []codeLine
+	var lines []objdump.Line
 	off := 0
 	for line := range strings.Lines(out) {
 		m := encoding.FindStringSubmatch(line)
 		if m == nil {
 			continue
 		}
-		lines = append(lines, codeLine{off, strings.Join(strings.Fields(m[1]), " ")})
+		lines = append(lines, objdump.Line{Offset: off, Text: strings.Join(strings.Fields(m[1]), " ")})
 		off += strings.Count(m[2], ",") + 1
 	}
 	if off != len(code) {
@@ -208,10 +173,10 @@ func tool(ctx context.Context, stdin, name string, args ...string) (string, erro
 	return string(out), nil
 }
 
-func hexLines(code []byte) []codeLine {
-	var out []codeLine
+func hexLines(code []byte) []objdump.Line {
+	var out []objdump.Line
 	for at := 0; at < len(code); at += 16 {
-		out = append(out, codeLine{at, hex.EncodeToString(code[at:min(at+16, len(code))])})
+		out = append(out, objdump.Line{Offset: at, Text: hex.EncodeToString(code[at:min(at+16, len(code))])})
 	}
 	return out
 }

@@ -1,10 +1,7 @@
 package quant
 
 import (
-	"encoding/json"
 	"math"
-	"os"
-	"path/filepath"
 	"testing"
 
 	"github.com/tilewright/tilewright/engine/gguf"
@@ -22,33 +19,9 @@ type blockFile struct {
 
 // blockFiles reads the shared blocks of every type with their exact values.
 func blockFiles(t testing.TB) []blockFile {
-	dir := gguftest.Shared(t, "models/tiny/blocks")
-	raw, err := os.ReadFile(filepath.Join(dir, "manifest.json"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	var list []struct {
-		Type string
-		ID   uint32 `json:"ggml_type"`
-	}
-	if err := json.Unmarshal(raw, &list); err != nil {
-		t.Fatal(err)
-	}
 	var out []blockFile
-	for _, e := range list {
-		src, err := os.ReadFile(filepath.Join(dir, e.Type+".bin"))
-		if err != nil {
-			t.Fatal(err)
-		}
-		f32, err := os.ReadFile(filepath.Join(dir, e.Type+".f32"))
-		if err != nil {
-			t.Fatal(err)
-		}
-		want := make([]float32, len(f32)/4)
-		for i := range want {
-			want[i] = math.Float32frombits(le.Uint32(f32[4*i:]))
-		}
-		out = append(out, blockFile{gguf.Type(e.ID), e.Type, src, want})
+	for _, b := range gguftest.SharedBlocks(t) {
+		out = append(out, blockFile{gguf.Type(b.Type), b.Name, b.Data, b.Want})
 	}
 	return out
 }

@@ -30,7 +30,7 @@ func nested(t *testing.T) []Inst {
 	a.Dec(amd64.RDX)
 	a.Jcc(amd64.CcNE, top)
 	a.Ret()
-	code, err := Disassemble(a.Finish(), 0)
+	code, err := Disassemble(t.Context(), a.Finish(), 0)
 	if err != nil {
 		t.Fatal(err)
 	}

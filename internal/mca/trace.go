@@ -1,13 +1,12 @@
 package mca
 
 import (
+	"context"
 	"fmt"
-	"os"
-	"os/exec"
-	"path/filepath"
-	"regexp"
 	"strconv"
 	"strings"
+
+	"github.com/tilewright/tilewright/internal/objdump"
 )
 
 // Inst is a disassembled instruction in AT&T syntax.
@@ -48,33 +47,15 @@ func (i Inst) operands() []string {
 	return append(out, strings.TrimSpace(rest[from:]))
 }
 
-var line = regexp.MustCompile(`^\s*([0-9a-f]+):\s+(.*)$`)
-
 // Disassemble decodes amd64 code from an offset on, with objdump.
-func Disassemble(code []byte, from int) ([]Inst, error) {
-	dir, err := os.MkdirTemp("", "mca")
-	if err != nil {
-		return nil, err
+func Disassemble(ctx context.Context, code []byte, from int) ([]Inst, error) {
+	lines, err := objdump.Disassemble(ctx, code, from, objdump.AMD64)
+	insts := make([]Inst, len(lines))
+	for i, l := range lines {
+		text, _, _ := strings.Cut(l.Text, "#")
+		insts[i] = Inst{Addr: l.Offset, Text: strings.TrimSpace(text)}
 	}
-	defer os.RemoveAll(dir)
-	f := filepath.Join(dir, "code")
-	if err := os.WriteFile(f, code, 0o600); err != nil {
-		return nil, err
-	}
-	out, err := exec.Command("objdump", "-D", "-b", "binary", "-m", "i386:x86-64", "--no-show-raw-insn",
-		fmt.Sprintf("--start-address=%d", from), f).Output()
-	if err != nil {
-		return nil, fmt.Errorf("objdump: %w", err)
-	}
-	var insts []Inst
-	for _, l := range strings.Split(string(out), "\n") {
-		if m := line.FindStringSubmatch(l); m != nil {
-			addr, _ := strconv.ParseInt(m[1], 16, 64)
-			text, _, _ := strings.Cut(m[2], "#")
-			insts = append(insts, Inst{Addr: int(addr), Text: strings.Join(strings.Fields(text), " ")})
-		}
-	}
-	return insts, nil
+	return insts, err
 }
 
 // Trace follows the code from its start to its first return and returns the instructions in the order

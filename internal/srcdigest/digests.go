@@ -4,7 +4,7 @@ package srcdigest
 
 var digests = map[string]string{
 	"kernel":          "2ffd92403a8051f77da05d098a5bc60f4b4114a203c7edda115b48a49034fe00",
-	"engine":          "8c2f02b38863efa350c20b3042a406fa3b8238f8daee77883860cd2764f726d4",
+	"engine":          "e234b4a712cf196ffcb0a7b95cda23ddb378219ea3b43fff311bf8528c9394b5",
 	"plugins/x86":     "6bb65a41f290d0fab6c30060ee6d73347d1012b39e5ca3b815acfff2ec65d38d",
 	"plugins/avx512":  "da6897d229254f62c9b7140bfa0d7ab61691430cf2e0590c1656b4e3273ffd1b",
 	"plugins/avx2":    "f300d26d61b3ea16d829dad8208ea608efd21cc1d90d65f660a22c109d971521",

@@ -31,7 +31,7 @@ func BenchmarkPredicted(b *testing.B) {
 
 func predict(b *testing.B, p kernel.Problem, entry string) {
 	a := emit(b, AVX512, p, spaceOf(b, AVX512, p).Default())
-	code, err := mca.Disassemble(a.Code, a.Entries[entry])
+	code, err := mca.Disassemble(b.Context(), a.Code, a.Entries[entry])
 	if err != nil {
 		b.Skip("mca: ", err)
 	}

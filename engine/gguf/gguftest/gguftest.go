@@ -5,7 +5,9 @@ package gguftest
 import (
 	"bytes"
 	"encoding/binary"
+	"encoding/json"
 	"fmt"
+	"math"
 	"os"
 	"path/filepath"
 	"testing"
@@ -39,6 +41,44 @@ func Find(elem ...string) string {
 }
 
 func exists(p string) bool { _, err := os.Stat(p); return err == nil }
+
+// Blocks is a shared file of blocks of one GGML type, and the exact values of their weights.
+type Blocks struct {
+	Name string // of the type
+	Type uint32
+	Data []byte
+	Want []float32
+}
+
+// SharedBlocks reads the shared blocks of every type. It skips the test if there are none.
+func SharedBlocks(t testing.TB) []Blocks {
+	t.Helper()
+	dir := Shared(t, "models/tiny/blocks")
+	read := func(name string) []byte {
+		b, err := os.ReadFile(filepath.Join(dir, name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return b
+	}
+	var list []struct {
+		Type string
+		ID   uint32 `json:"ggml_type"`
+	}
+	if err := json.Unmarshal(read("manifest.json"), &list); err != nil {
+		t.Fatal(err)
+	}
+	out := make([]Blocks, len(list))
+	for i, e := range list {
+		f32 := read(e.Type + ".f32")
+		want := make([]float32, len(f32)/4)
+		for k := range want {
+			want[k] = math.Float32frombits(binary.LittleEndian.Uint32(f32[4*k:]))
+		}
+		out[i] = Blocks{Name: e.Type, Type: e.ID, Data: read(e.Type + ".bin"), Want: want}
+	}
+	return out
+}
 
 // Builder assembles a GGUF v3 file with alignment 32.
 type Builder struct {
