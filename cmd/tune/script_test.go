@@ -124,7 +124,9 @@ func TestScripts(t *testing.T) {
 			case "amd64":
 				return runtime.GOARCH == "amd64", nil
 			case "judged":
-				return verdictSeen.Load(), nil
+				return tuned.judged.Load(), nil
+			case "void":
+				return tuned.void.Load(), nil
 			}
 			return false, fmt.Errorf("unknown condition %q", cond)
 		},
@@ -140,21 +142,21 @@ func modeCmd(ts *testscript.TestScript, _ bool, args []string) {
 	}
 }
 
-// verdictSeen says whether a tuned command came to a verdict.
-var verdictSeen atomic.Bool
+// tuned says what a tuned command came to: a verdict, or nothing but runs whose judge missed what was
+// planted.
+var tuned struct{ judged, void atomic.Bool }
 
 // tuned REPORT DIR BUDGET... tunes the smallest preset until a budget is enough for a verdict, since the
-// machine may be busy. With a verdict the store must hold the decision, without one none; condition
-// judged tells which it was.
+// machine may be busy. With a verdict the store must hold the decision, without one none. Conditions
+// judged and void tell what it came to; a void run leaves no REPORT.
 func tunedCmd(ts *testscript.TestScript, _ bool, args []string) {
+	tuned.judged.Store(false)
 	for _, budget := range args[2:] {
-		err := ts.Exec("tune", "--host-profile", "--preset", "smollm2-135m", "--budget", budget, "--allow-busy", "--no-progress", "--json")
-		var exit *exec.ExitError
-		if errors.As(err, &exit) && exit.ExitCode() == cli.ExitRefused {
-			continue // its judge missed what was planted
+		out, void := tuneOnce(ts, budget)
+		if tuned.void.Store(void); void {
+			ts.Check(os.RemoveAll(ts.MkAbs(args[0]))) // what an earlier budget gave says nothing of this one
+			continue
 		}
-		ts.Check(err)
-		out := ts.ReadFile("stdout")
 		ts.Check(os.WriteFile(ts.MkAbs(args[0]), []byte(out), 0o600))
 		var r report
 		ts.Check(json.Unmarshal([]byte(out), &r))
@@ -163,13 +165,27 @@ func tunedCmd(ts *testscript.TestScript, _ bool, args []string) {
 		saysSomething := func(v session.Verdict) bool {
 			return v.Problem == "whole" && v.Why != measure.WhyBudget && !strings.HasSuffix(v.Why, "too few are left")
 		}
-		if verdictSeen.Store(slices.ContainsFunc(r.Verdicts, saysSomething)); verdictSeen.Load() != (len(found) == 1) || verdictSeen.Load() && r.Cache.Written == 0 {
-			ts.Fatalf("a verdict: %t; %d entries written, %d decisions found", verdictSeen.Load(), r.Cache.Written, len(found))
+		judged := slices.ContainsFunc(r.Verdicts, saysSomething)
+		if tuned.judged.Store(judged); judged != (len(found) == 1) || judged && r.Cache.Written == 0 {
+			ts.Fatalf("a verdict: %t; %d entries written, %d decisions found", judged, r.Cache.Written, len(found))
 		}
-		if verdictSeen.Load() {
+		if judged {
 			return
 		}
 	}
+}
+
+// tuneOnce is the report of one tune, or that its judge missed what was planted: the only refusal that
+// a busy machine is to blame for.
+func tuneOnce(ts *testscript.TestScript, budget string) (report string, void bool) {
+	err := ts.Exec("tune", "--host-profile", "--preset", "smollm2-135m", "--budget", budget, "--allow-busy", "--no-progress", "--json")
+	var exit *exec.ExitError
+	if errors.As(err, &exit) && exit.ExitCode() == cli.ExitRefused && strings.Contains(ts.ReadFile("stderr"), measure.ErrVoid.Error()) {
+		ts.Logf("budget %s: %s", budget, ts.ReadFile("stderr"))
+		return "", true
+	}
+	ts.Check(err)
+	return ts.ReadFile("stdout"), false
 }
 
 // store DIR prepares a store of made-up entries; store DIR PRESET adds a decision that holds on this

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"google.golang.org/grpc/codes"
@@ -43,10 +44,20 @@ func (p *Plugin) call(ctx context.Context, a asked, rpc func(context.Context, pb
 		again.Again = true
 		return &again
 	}
-	for restarts := 0; ; restarts++ {
+	for restarts, hangs := 0, 0; ; restarts++ {
 		err := p.try(ctx, a, rpc)
-		if restarts < maxRestarts && killed(err) && ctx.Err() == nil {
-			p.opts.Log.Warn("backend was killed: starting it again", "backend", p.src.Name, "call", a.call, "why", err)
+		again := false
+		switch deathOf(err) {
+		case ReasonKilled:
+			again = restarts < maxRestarts
+		case ReasonHang:
+			hangs++
+			p.hangs = p.hangs || hangs > 1
+			again = restarts < maxRestarts && !p.hangs
+		}
+		if again && ctx.Err() == nil {
+			p.opts.Log.Warn("backend was stopped or killed: starting it again", "backend", p.src.Name, "call", a.call, "why", err)
+			p.outlived(err)
 			continue
 		}
 		if e, ok := IsCrash(err); ok && e.Reason != ReasonGaveUp {
@@ -57,15 +68,35 @@ func (p *Plugin) call(ctx context.Context, a asked, rpc func(context.Context, pb
 }
 
 // maxRestarts is how often a backend is started again for one call because it was killed from outside,
-// which is no fault of the call's unless it happens every time.
+// which is no fault of the call's unless it happens every time. One that gave no answer in time may have
+// been stopped from outside too: it is asked again once, with the same time, until it has hung twice over
+// one call. From then on a hang is its own fault, so that its hangs cost their time once each.
 const maxRestarts = 3
 
-func killed(err error) bool {
+// deathOf is the reason of a death, in a call or at the start, "" for other errors.
+func deathOf(err error) Reason {
 	if e, ok := IsCrash(err); ok {
-		return e.Reason == ReasonKilled
+		return e.Reason
 	}
 	var e *StartError
-	return errors.As(err, &e) && e.Reason == ReasonKilled
+	if errors.As(err, &e) {
+		return e.Reason
+	}
+	return ""
+}
+
+// outlived keeps a death after which the same was asked again.
+func (p *Plugin) outlived(err error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.deaths = append(p.deaths, err)
+}
+
+// Outlived lists the deaths after which the backend was started and asked the same again, in order.
+func (p *Plugin) Outlived() []error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return slices.Clone(p.deaths)
 }
 
 // try runs one RPC; whoever calls has the turn.

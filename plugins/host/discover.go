@@ -19,7 +19,7 @@ type Found struct {
 	Manifest kernel.Manifest
 	Digest   string // identity: sha256 of the file, and of the environment that it declares where any is set
 	Err      error  // why it cannot be used
-	file     fileID // zero if it is not to be remembered
+	memory   memory // zero if it is not to be remembered
 }
 
 // Discover finds the third-party backends of a directory and reports each by itself: one bad backend
@@ -57,14 +57,15 @@ func probe(ctx context.Context, path string, known remembered, o Options) Found 
 	if f, ok := known.find(src); ok {
 		return f
 	}
+	began := o.withDefaults().now()
 	p, err := Open(ctx, src, o)
 	if err != nil {
 		return Found{Source: src, Err: err}
 	}
 	defer p.Close()
 	f := Found{Source: src, Manifest: p.man, Digest: p.id.Digest}
-	if p.src.Reattach == nil {
-		f.file = p.exe.identity()
+	if p.src.Reattach == nil && p.exe.identity().settledAt(began) {
+		f.memory = memory{p.exe.identity(), p.declares, p.id.Digest, p.man}
 	}
 	return f
 }

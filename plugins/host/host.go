@@ -14,6 +14,7 @@ import (
 	"os"
 	"sort"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/tilewright/tilewright/kernel"
@@ -27,6 +28,8 @@ type Options struct {
 	CallTimeout  time.Duration // of one call, 10 s
 	MaxCrashes   int           // in a row, after which it is not started again, 16
 	Log          *slog.Logger  // receives the backend's log; slog.Default() if nil
+
+	now func() time.Time // of the clock that files are dated by; time.Now if nil
 }
 
 func (o Options) withDefaults() Options {
@@ -42,6 +45,9 @@ func (o Options) withDefaults() Options {
 	if o.Log == nil {
 		o.Log = slog.Default()
 	}
+	if o.now == nil {
+		o.now = time.Now
+	}
 	return o
 }
 
@@ -51,15 +57,20 @@ type Plugin struct {
 	src  Source
 	opts Options
 	exe  *executable // third party only
-	env  []string    // variables that the manifest declares and that are set here
-	id   kernel.BackendID
-	man  kernel.Manifest
+	// declares are the variables that the manifest declares, and env those of them that are set here.
+	declares, env []string
+	id            kernel.BackendID
+	man           kernel.Manifest
 
 	turn       chan struct{} // holds a token while nobody uses what follows
 	sess       *session      // nil if not running
 	closed     bool
-	crashes    int // in a row
+	crashes    int  // in a row
+	hangs      bool // it hung twice over one call
 	quarantine map[string]*ErrBackendCrashed
+
+	mu     sync.Mutex
+	deaths []error // that were outlived
 }
 
 var _ kernel.Backend = (*Plugin)(nil)
@@ -111,7 +122,8 @@ func (p *Plugin) greet(ctx context.Context) error {
 	}
 	p.man = m
 	if p.src.Reattach == nil {
-		p.env, p.id.Digest = declared(m, p.id.Digest)
+		p.declares = m.Env
+		p.env, p.id.Digest = declared(m.Env, p.id.Digest)
 	}
 	if len(p.env) == 0 {
 		return nil
@@ -121,10 +133,10 @@ func (p *Plugin) greet(ctx context.Context) error {
 	return err
 }
 
-// declared are the variables that a manifest declares and that are set here, and the digest of the code
-// with them.
-func declared(m kernel.Manifest, code string) (env []string, digest string) {
-	for _, name := range m.Env {
+// declared are those of the variables that a manifest declares that are set here, and the digest of the
+// code with them.
+func declared(names []string, code string) (env []string, digest string) {
+	for _, name := range names {
 		if v, ok := os.LookupEnv(name); ok {
 			env = append(env, name+"="+v)
 		}

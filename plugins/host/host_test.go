@@ -108,16 +108,58 @@ func TestKilledFromOutsideIsAskedAgain(t *testing.T) {
 	}
 }
 
+// A hang ends with its time, once more in a fresh process: it may have been stopped from outside. Whoever
+// has hung twice over one call is known to hang by itself, and is not asked a second time after that.
 func TestHangIsKilledInTime(t *testing.T) {
 	for _, name := range []string{"hangs", "late", "deserts"} {
-		p := open(t, name, Options{CallTimeout: time.Second})
-		_, err := emit(t, p, 1)
-		if crash, ok := IsCrash(err); !ok || crash.Reason != ReasonHang {
-			t.Errorf("%s: %v", name, err)
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p := open(t, name, Options{CallTimeout: time.Second})
+			for x := range int64(2) {
+				_, err := emit(t, p, 1+x)
+				if crash, ok := IsCrash(err); !ok || crash.Reason != ReasonHang || crash.Again {
+					t.Error(err)
+				}
+				if got := p.Outlived(); len(got) != 1 {
+					t.Errorf("x=%d: asked again after %v", 1+x, got)
+				}
+			}
+			if _, err := emit(t, p, 0); err != nil {
+				t.Errorf("afterwards: %v", err)
+			}
+		})
+	}
+}
+
+// stop stops a process, and returns when it stands still.
+func stop(pid int) {
+	for {
+		unix.Kill(pid, unix.SIGSTOP)
+		if b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid)); err != nil || strings.Contains(string(b), ") T ") {
+			return
 		}
-		if _, err := emit(t, p, 0); err != nil {
-			t.Errorf("%s, afterwards: %v", name, err)
+	}
+}
+
+// A backend that somebody stops is started again and asked the same, as one that somebody kills.
+func TestStoppedFromOutsideIsAskedAgain(t *testing.T) {
+	p := open(t, "good", Options{CallTimeout: time.Second})
+	first := p.sess.proc.pid
+	stop(first)
+	go func() { // whoever wakes it
+		for !gone(first) {
+			unix.Kill(first, unix.SIGSTOP)
+			time.Sleep(10 * time.Millisecond)
 		}
+	}()
+	if a, err := emit(t, p, 1); err != nil || a.Code[1] != 1 || p.sess.proc.pid == first {
+		t.Fatal(err)
+	}
+	if got := p.Outlived(); len(got) != 1 || deathOf(got[0]) != ReasonHang {
+		t.Errorf("outlived %v", got)
+	}
+	if _, err := emit(t, p, 1); err != nil {
+		t.Errorf("what it did not answer in time is quarantined: %v", err)
 	}
 }
 

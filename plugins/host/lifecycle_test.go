@@ -68,25 +68,61 @@ func TestBackendDiesWithItsHost(t *testing.T) {
 }
 
 // A host that was killed while a backend started leaves a directory; a later host removes it, and nothing
-// that only looks like one or may be in use.
+// that only looks like one, however empty, or whose host lives.
 func TestLeftDirectoriesAreSwept(t *testing.T) {
 	base, old := t.TempDir(), time.Now().Add(-2*time.Hour)
-	keep := map[string]bool{"tw-123/plugin-dir1/plugin2": false, "tw-124/": false, "tw-125/notes.txt": true, "tw-mine/plugin1": true, "other/plugin1": true}
-	for path := range keep {
-		dir := filepath.Join(base, strings.Split(path, "/")[0])
-		os.MkdirAll(filepath.Dir(filepath.Join(base, path+"x")), 0o700)
-		if !strings.HasSuffix(path, "/") {
-			os.WriteFile(filepath.Join(base, path), nil, 0o600)
-		}
-		os.Chtimes(dir, old, old)
+	me, err := wire.StartTime(os.Getpid())
+	if err != nil {
+		t.Fatal(err)
 	}
-	os.Mkdir(filepath.Join(base, "tw-999"), 0o700)
-	keep["tw-999/"] = true // young
-	sweep(base, time.Now().Add(-time.Hour))
-	for path, want := range keep {
-		if _, err := os.Stat(filepath.Join(base, strings.Split(path, "/")[0])); (err == nil) != want {
-			t.Errorf("%s: kept %t", path, err == nil)
+	gone, live := fmt.Sprintf("%d %d\n", os.Getpid(), me+1), fmt.Sprintf("%d %d\n", os.Getpid(), me)
+	none := "0 1\n" // no process has this pid
+	for name, c := range map[string]struct {
+		owner, file string
+		young, kept bool
+	}{
+		"tw-121":  {gone, "plugin-dir1", false, false},
+		"tw-122":  {none, "", false, false},
+		"tw-123":  {live, "plugin-dir1", false, true},
+		"tw-124":  {"", "", false, true}, // another program's, empty
+		"tw-125":  {"", "plugin1", false, true},
+		"tw-126":  {gone, "notes.txt", false, true},
+		"tw-127":  {"something else\n", "", false, true},
+		"tw-128":  {none, "", true, true},
+		"tw-mine": {none, "plugin1", false, true},
+		"other":   {none, "plugin1", false, true},
+	} {
+		dir := filepath.Join(base, name)
+		err := os.Mkdir(dir, 0o700)
+		if c.owner != "" {
+			err = errors.Join(err, os.WriteFile(filepath.Join(dir, ownerFile), []byte(c.owner), 0o600))
 		}
+		if c.file != "" {
+			err = errors.Join(err, os.WriteFile(filepath.Join(dir, c.file), nil, 0o600))
+		}
+		if !c.young {
+			err = errors.Join(err, os.Chtimes(dir, old, old))
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		sweep(base, time.Now().Add(-time.Hour))
+		if _, err := os.Stat(dir); (err == nil) != c.kept {
+			t.Errorf("%s: kept %t", name, err == nil)
+		}
+	}
+	t.Setenv("XDG_RUNTIME_DIR", "")
+	t.Setenv("TMPDIR", base)
+	made, err := socketDir()
+	if err != nil {
+		t.Fatal(err)
+	}
+	os.Chtimes(made, old, old)
+	if sweep(base, time.Now()); orphaned(made) {
+		t.Error("the directory of a living host is an orphan")
+	}
+	if _, err := os.Stat(made); err != nil {
+		t.Error(err)
 	}
 }
 

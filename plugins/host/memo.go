@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"syscall"
+	"time"
 
 	"github.com/google/renameio/v2"
 
@@ -16,8 +17,10 @@ import (
 )
 
 // What third-party backends say of themselves is remembered between programs, so that an engine whose
-// kernels are all in the cache starts none of them. A memory is of one file: whoever changes it changes
-// its ctime. It holds no code, and what it says is checked again when the backend is started.
+// kernels are all in the cache starts none of them. A memory is of one file in one environment: whoever
+// changes the file changes its ctime, unless that is too young to tell, and what a backend says may depend
+// on the variables that it declares. It holds no code, and what it says is checked again when the backend
+// is started.
 
 // fileID is a file as it was when it was read.
 type fileID struct {
@@ -40,7 +43,18 @@ type remembered map[string]memory
 
 type memory struct {
 	File     fileID          `json:"file"`
+	Env      []string        `json:"env,omitempty"` // variables that it declares before it sees any
+	Digest   string          `json:"digest"`        // identity: of the file and of what Env was
 	Manifest kernel.Manifest `json:"manifest"`
+}
+
+// settled is how old a file must be when it is read for its times to tell the next change: file systems
+// keep them in steps of up to two seconds.
+const settled = 2 * time.Second
+
+// settledAt reports whether the file had its times long enough before a moment.
+func (f fileID) settledAt(at time.Time) bool {
+	return at.Sub(time.Unix(0, max(f.Ctim, f.Mtim))) >= settled
 }
 
 // maxMemo bounds the file of memories.
@@ -77,7 +91,7 @@ func recall(file string) remembered {
 	return r
 }
 
-// find is what is remembered of a backend whose file is what it was.
+// find is what is remembered of a backend whose file and environment are what they were.
 func (r remembered) find(src Source) (Found, bool) {
 	m, ok := r[src.Path]
 	if !ok || os.Getenv(wire.EnvReattach) != "" || CheckTrust(filepath.Dir(src.Path)) != nil {
@@ -87,20 +101,21 @@ func (r remembered) find(src Source) (Found, bool) {
 	if err != nil || trusted(src.Path, fi) != nil || idOf(fi.Sys().(*syscall.Stat_t), m.File.SHA256) != m.File || m.Manifest.Name != src.Name {
 		return Found{}, false
 	}
-	f := Found{Source: src, Manifest: m.Manifest, file: m.File}
-	_, f.Digest = declared(m.Manifest, m.File.SHA256)
-	return f, true
+	if _, digest := declared(m.Env, m.File.SHA256); digest != m.Digest {
+		return Found{}, false // it was asked in another environment
+	}
+	return Found{Source: src, Manifest: m.Manifest, Digest: m.Digest, memory: m}, true
 }
 
 // keep writes down what was found, if it is news. Failing to is no failure: they are asked again.
 func (r remembered) keep(file string, found []Found) {
 	now := remembered{}
 	for _, f := range found {
-		if f.Err == nil && f.file != (fileID{}) {
-			now[f.Source.Path] = memory{f.file, f.Manifest}
+		if f.Err == nil && f.memory.Digest != "" {
+			now[f.Source.Path] = f.memory
 		}
 	}
-	same := func(a, b memory) bool { return a.File == b.File }
+	same := func(a, b memory) bool { return a.File == b.File && a.Digest == b.Digest }
 	if file == "" || maps.EqualFunc(r, now, same) {
 		return
 	}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"os"
 	"path/filepath"
+	"syscall"
 	"testing"
 	"time"
 )
@@ -15,9 +16,11 @@ func TestBackendsAreRemembered(t *testing.T) {
 	os.Chmod(dir, 0o700)
 	path := install(t, dir, "env")
 	t.Setenv("FAKE_KNOB", "asked")
+	later := quick
+	later.now = func() time.Time { return time.Now().Add(settled) }
 	discover := func() Found {
 		t.Helper()
-		found, err := Discover(t.Context(), dir, memo, quick)
+		found, err := Discover(t.Context(), dir, memo, later)
 		if err != nil || len(found) != 1 || found[0].Err != nil {
 			t.Fatalf("%+v, %v", found, err)
 		}
@@ -39,10 +42,13 @@ func TestBackendsAreRemembered(t *testing.T) {
 		t.Errorf("not remembered: %+v", f)
 	}
 	t.Setenv("FAKE_KNOB", "changed")
-	if f := discover(); f.Manifest.Version != "known" || f.Digest == first.Digest {
-		t.Errorf("the environment is part of the identity: %+v", f)
+	if f := discover(); f.Manifest.Version != "changed/" || f.Digest == first.Digest {
+		t.Errorf("what it said in another environment was believed: %+v", f)
 	}
 	t.Setenv("FAKE_KNOB", "asked")
+	if f := discover(); f.Manifest.Version != "asked/" || f.Digest != first.Digest {
+		t.Errorf("the memory of another environment was believed: %+v", f)
+	}
 	for name, spoil := range map[string]func(){
 		"others may write the memo": func() { os.Chmod(memo, 0o666) },
 		"its folder":                func() { os.Chmod(filepath.Dir(memo), 0o777) },
@@ -65,7 +71,31 @@ func TestBackendsAreRemembered(t *testing.T) {
 		os.Chmod(filepath.Dir(memo), 0o700)
 	}
 	os.Chmod(path, 0o777)
-	if found, err := Discover(t.Context(), dir, memo, quick); err != nil || found[0].Err == nil {
+	if found, err := Discover(t.Context(), dir, memo, later); err != nil || found[0].Err == nil {
 		t.Errorf("remembered what is not trusted: %+v, %v", found, err)
+	}
+}
+
+// A file that was changed a moment ago may change again within the same tick of its times: what is said of
+// it is not remembered.
+func TestYoungFilesAreNotRemembered(t *testing.T) {
+	dir, memo := t.TempDir(), filepath.Join(t.TempDir(), "backends.json")
+	os.Chmod(dir, 0o700)
+	path := install(t, dir, "good")
+	fi, err := os.Stat(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	changed := time.Unix(0, idOf(fi.Sys().(*syscall.Stat_t), "").Ctim)
+	for age, want := range map[time.Duration]int{settled - 1: 0, settled: 1, -time.Hour: 0} {
+		os.Remove(memo)
+		o := quick
+		o.now = func() time.Time { return changed.Add(age) }
+		if found, err := Discover(t.Context(), dir, memo, o); err != nil || len(found) != 1 || found[0].Err != nil {
+			t.Fatal(found, err)
+		}
+		if n := len(recall(memo)); n != want {
+			t.Errorf("a file %v old left %d memories, want %d", age, n, want)
+		}
 	}
 }

@@ -10,7 +10,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
-	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -228,47 +227,6 @@ func (p *process) PluginToHost(network, addr string) (string, string, error) {
 // HostToPlugin is the identity: both see the same file system.
 func (p *process) HostToPlugin(network, addr string) (string, string, error) {
 	return network, addr, nil
-}
-
-// socketDir makes the private directory of one process, short enough for a socket in it: a Unix
-// address holds 107 bytes and go-plugin appends /plugin-dirNNNNNNNNNN/pluginNNNNNNNNNN.
-func socketDir() (string, error) {
-	const room = 107 - len("/tw-0123456789/plugin-dir0123456789/plugin0123456789")
-	var errs []error
-	for _, base := range []string{os.Getenv("XDG_RUNTIME_DIR"), os.TempDir(), "/tmp"} {
-		if base == "" || !filepath.IsAbs(base) || len(base) > room {
-			continue
-		}
-		dir, err := os.MkdirTemp(base, "tw-")
-		if err == nil {
-			sweep(base, time.Now().Add(-time.Hour))
-			return dir, nil
-		}
-		errs = append(errs, err)
-	}
-	return "", fmt.Errorf("no directory for a backend's socket: set TMPDIR to a writable path under %d bytes: %w", room, errors.Join(errs...))
-}
-
-var socketDirRE = regexp.MustCompile(`^tw-[0-9]+$`)
-
-// sweep removes directories of sockets of this user that hosts left which were killed while a backend was
-// starting: those from before a moment, long after which a start is over, that hold nothing else.
-func sweep(base string, before time.Time) {
-	entries, err := os.ReadDir(base)
-	if err != nil {
-		return
-	}
-	for _, e := range entries {
-		fi, err := e.Info()
-		if err != nil || !fi.IsDir() || !socketDirRE.MatchString(e.Name()) || fi.ModTime().After(before) || fi.Sys().(*syscall.Stat_t).Uid != uint32(os.Geteuid()) {
-			continue
-		}
-		dir := filepath.Join(base, e.Name())
-		inside, err := os.ReadDir(dir)
-		if err == nil && !slices.ContainsFunc(inside, func(e os.DirEntry) bool { return !strings.HasPrefix(e.Name(), "plugin") }) {
-			os.RemoveAll(dir)
-		}
-	}
 }
 
 // lifelineEnv names the descriptor of the lifeline in the child.

@@ -132,15 +132,13 @@ func (a *arena) Step(ctx context.Context, as []insitu.Assignment) ([]insitu.Timi
 	mark := a.watch.Mark()
 	got, err := a.run(ctx, h)
 	disturbed := ""
-	if err == nil {
-		disturbed = a.watch.Kept(mark, got.Wait)
-	} else {
-		a.watch.Disturbed(mark) // nobody knows how long its workers waited
-	}
 	switch {
-	case ctx.Err() != nil:
+	case ctx.Err() != nil: // overtaken: it is no block
 		return nil, "", ctx.Err()
-	case err != nil:
+	case err == nil:
+		disturbed = a.watch.Kept(mark, got.Wait)
+	default:
+		a.watch.Failed(err)
 		disturbed = err.Error()
 		if err := a.blame(ctx, h, err); err != nil {
 			return nil, "", err

@@ -83,8 +83,8 @@ func TestFaultsAreData(t *testing.T) {
 			if err != nil || disturbed == "" {
 				t.Fatalf("%v, disturbed %q", err, disturbed)
 			}
-			if w := u.res.Blocks[0].Waits; w != nil {
-				t.Errorf("a step that failed says how long its workers waited: %+v", w)
+			if b := u.res.Blocks[0]; b.Waits != nil || b.Kept != 0 || b.Of != 1 || !strings.HasPrefix(b.Why, "failed: ") {
+				t.Errorf("a step that failed counts, or says how long its workers waited: %+v", b)
 			}
 			check := func(got []insitu.Timing) {
 				t.Helper()

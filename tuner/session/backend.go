@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"slices"
 
 	"github.com/tilewright/tilewright/kernel"
@@ -60,4 +61,40 @@ func (t *tune) spared(ctx context.Context, c kernel.Choice, err error) error {
 func backendDied(err error) bool {
 	_, died := host.IsCrash(err)
 	return died
+}
+
+// lasting is a backend that is started again where it was killed or stopped from outside.
+type lasting interface {
+	// Outlived lists the deaths after which it was asked the same again.
+	Outlived() []error
+}
+
+// outlived counts those deaths so far, by backend: they are not this tune's.
+func outlived(s *kernel.Suite) map[string]int {
+	out := map[string]int{}
+	for name, b := range s.Backends {
+		if l, ok := b.(lasting); ok {
+			out[name] = len(l.Outlived())
+		}
+	}
+	return out
+}
+
+// outlivedSince are the deaths since then, as failures: nothing was lost, but the report says so.
+func outlivedSince(s *kernel.Suite, before map[string]int) []Failure {
+	var out []Failure
+	for _, name := range slices.Sorted(maps.Keys(s.Backends)) {
+		l, ok := s.Backends[name].(lasting)
+		if !ok {
+			continue
+		}
+		for _, err := range l.Outlived()[before[name]:] {
+			f := Failure{Backend: name, Class: classCrash, Detail: err.Error() + "; started again and asked the same"}
+			if e, ok := host.IsCrash(err); ok {
+				f.Config = e.Config.String()
+			}
+			out = append(out, f)
+		}
+	}
+	return out
 }

@@ -93,6 +93,51 @@ func TestProblemFallsToTheNextBackend(t *testing.T) {
 	}
 }
 
+// survivor is a backend that was stopped from outside, and asked again.
+type survivor struct {
+	kernel.Backend
+	deaths []error
+}
+
+func (s *survivor) Outlived() []error { return s.deaths }
+
+// A hang is a death like any other: of a candidate it is a failure of that candidate, one that was outlived
+// loses nothing, and the report holds both; what died before this tune is none of its business.
+func TestHangsAreReported(t *testing.T) {
+	hang := &host.ErrBackendCrashed{Backend: "generic", Call: "emit", Reason: host.ReasonHang, Config: kernel.Config{"chunk": 2}}
+	s := &survivor{deaths: []error{hang}}
+	u := tinyTune(t, func(o *Options) {
+		onPortable(o)
+		s.Backend = wrappedErr{o.Suite.Backends["generic"], hang}
+		o.Suite.Backends["generic"] = s
+	})
+	a, as := arenaOf(t, u)
+	if err := u.vet(t.Context(), a.defaults[as[0].Class], kernel.Config{"mr": 1, "chunk": 8}); classOf(err) != classCrash {
+		t.Errorf("a hang over a candidate is %s: %v", classOf(err), err)
+	}
+	s.deaths = append(s.deaths, hang, &host.StartError{Backend: "generic", Why: "silence", Reason: host.ReasonHang})
+	for range 2 { // told once
+		u.result()
+	}
+	if f := u.res.Failures; len(f) != 2 || f[0].Config != "chunk=2" || f[0].Class != classCrash || !strings.Contains(f[0].Detail, "timeout") ||
+		!strings.Contains(f[1].Detail, "asked the same") {
+		t.Errorf("%+v", f)
+	}
+}
+
+// wrappedErr is a backend that fails on every configuration of chunk=8.
+type wrappedErr struct {
+	kernel.Backend
+	err error
+}
+
+func (w wrappedErr) Emit(ctx context.Context, h kernel.Features, p kernel.Problem, c kernel.Config) (*kernel.Artifact, error) {
+	if c["chunk"] == 8 {
+		return nil, w.err
+	}
+	return w.Backend.Emit(ctx, h, p, c)
+}
+
 // A tune whose backend dies of every often thing that it is asked comes to its end like any other.
 func TestTuneOutlivesItsBackend(t *testing.T) {
 	if testing.Short() {

@@ -8,8 +8,8 @@ import (
 	"github.com/tilewright/tilewright/tuner/preflight"
 )
 
-// Blocks says how many of the blocks that a stage measured counted. The others were disturbed, and
-// dropped whatever they held.
+// Blocks says how many of the blocks that a stage measured counted. The others failed, or were disturbed
+// and dropped whatever they held.
 type Blocks struct {
 	Stage string `json:"stage"`
 	Kept  int    `json:"kept"`
@@ -48,6 +48,8 @@ func (t *tune) result() Result {
 			b.Waits.settle()
 		}
 	}
+	t.res.Failures = append(t.res.Failures, outlivedSince(t.Suite, t.deaths)...)
+	t.deaths = outlived(t.Suite)
 	return t.res
 }
 
@@ -82,6 +84,9 @@ func (w *tallied) Kept(mark any, x preflight.Wait) string {
 	b.Waits.add(x)
 	return why
 }
+
+// Failed ends a block that came to nothing for another reason than a disturbance: it does not count either.
+func (w *tallied) Failed(why error) { w.count("failed: " + why.Error()) }
 
 func (w *tallied) count(why string) string {
 	bs := w.res.Blocks

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/tilewright/tilewright/kernel"
 	"github.com/tilewright/tilewright/tuner/preflight"
 )
 
@@ -30,7 +31,7 @@ func TestInSituBlocksAreCounted(t *testing.T) {
 		for _, x := range c.waits {
 			w.Kept(w.Mark(), x)
 		}
-		b := (&tune{res: res}).result().Blocks[0]
+		b := (&tune{res: res, Options: Options{Suite: &kernel.Suite{}}}).result().Blocks[0]
 		if most := slices.MaxFunc(c.waits, func(a, b preflight.Wait) int { return cmp.Compare(a.Share, b.Share) }).Share; b.Waits.Most != most {
 			t.Errorf("%s: most %v, want %v", c.name, b.Waits.Most, most)
 		}

@@ -127,6 +127,7 @@ type tune struct {
 	searched map[pointID]bool // where at least one block was measured
 	short    bool             // the confirmation under way is the check of a stored arm
 	vetting  sync.Mutex
+	deaths   map[string]int // that backends outlived before this tune
 }
 
 // pointID is a class at a tuning point.
@@ -152,7 +153,7 @@ func newTune(o Options) *tune {
 			tell(stage, detail)
 		}
 	}
-	t.Suite = t.told(o.Suite)
+	t.Suite, t.deaths = t.told(o.Suite), outlived(o.Suite)
 	plan := newPlanner(t.Suite, o.Target.Numerics.Weights)
 	plan.made.failed = func(c kernel.Choice, err error) { t.lost(c.Backend, c.Config.String(), err) }
 	t.lab = newLab(plan, count,
