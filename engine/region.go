@@ -65,6 +65,24 @@ func (st *stepper) xRow(e *Engine, r int) []float32 {
 	return mem.Floats(st.x[r*h : (r+1)*h])
 }
 
+// scratch is n bytes for the kernel that the worker calls next.
+func (w *worker) scratch(n int) unsafe.Pointer {
+	if w.tmp == nil || n > len(w.tmp.Bytes()) {
+		w.tmp.Free()
+		w.tmp = mustNew(n)
+	}
+	return mem.Addr(w.tmp.Bytes())
+}
+
+// mustNew panics where there is no memory, which becomes the error of the region.
+func mustNew(n int) *mem.Block {
+	b, err := mem.New(n, false)
+	if err != nil {
+		panic(err)
+	}
+	return b
+}
+
 // pack lays out the worker's own packed activations of one row.
 func (w *worker) pack(j *linear.Job) []linear.Packed {
 	n := 0
@@ -72,12 +90,8 @@ func (w *worker) pack(j *linear.Job) []linear.Packed {
 		n += a.Size(1)
 	}
 	if n > w.room {
-		b, err := mem.New(n, false)
-		if err != nil {
-			panic(err) // becomes the error of the region
-		}
 		w.acts.Free()
-		w.acts, w.room = b, n
+		w.acts, w.room = mustNew(n), n
 	}
 	w.packed = layPacked(w.packed, j.Acts, mem.Addr(w.acts.Bytes()), 1)
 	return w.packed
@@ -115,7 +129,7 @@ func (st *stepper) quantRow(w *worker, packed []linear.Packed, r int, private bo
 			k = act.Second
 		}
 		p := act.Row(packed[i], r)
-		a.A, a.Scale, a.Sum = p.A, p.Scale, p.Sum
+		a.A, a.Scale, a.Sum, a.Tmp = p.A, p.Scale, p.Sum, w.scratch(k.ScratchBytes)
 		*w.quant = a
 		k.Main(unsafe.Pointer(w.quant))
 		k.Count(1, 0)

@@ -74,6 +74,7 @@ type worker struct {
 	packed []linear.Packed
 	acts   *mem.Block
 	room   int
+	tmp    *mem.Block // scratch of kernels that quantise
 }
 
 func (st *stepper) init(ctx context.Context, e *Engine) error {
@@ -217,6 +218,7 @@ func (st *stepper) close() {
 		w.attend.Close()
 		w.block.Free()
 		w.acts.Free()
+		w.tmp.Free()
 	}
 	for _, t := range st.ropes {
 		t.Close()

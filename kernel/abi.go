@@ -51,6 +51,7 @@ type QuantArgs struct {
 	Scale unsafe.Pointer
 	Sum   unsafe.Pointer
 	Eps   unsafe.Pointer // *float32
+	Tmp   unsafe.Pointer // scratch, Exec.ScratchBytes, 64-byte aligned
 }
 
 // RopeArgs is the block of OpRope: Heads heads of Dim floats, X stride Dim*4. For each head

@@ -3,9 +3,9 @@
 package srcdigest
 
 var digests = map[string]string{
-	"kernel":          "2ffd92403a8051f77da05d098a5bc60f4b4114a203c7edda115b48a49034fe00",
-	"engine":          "e234b4a712cf196ffcb0a7b95cda23ddb378219ea3b43fff311bf8528c9394b5",
-	"plugins/x86":     "6bb65a41f290d0fab6c30060ee6d73347d1012b39e5ca3b815acfff2ec65d38d",
+	"kernel":          "2cbf05ea1bb930e00da06637ba1c51df56901d05f75084d0c0ad65434f11168f",
+	"engine":          "2d16f4fde7f24b110b56592fa75c827fb8a379e989155d84a5d82bbe44ea7fb0",
+	"plugins/x86":     "8a37827ea39fb1b465c3c69be227613484e5cb7ed74290894712b4378d75527d",
 	"plugins/avx512":  "da6897d229254f62c9b7140bfa0d7ab61691430cf2e0590c1656b4e3273ffd1b",
 	"plugins/avx2":    "f300d26d61b3ea16d829dad8208ea608efd21cc1d90d65f660a22c109d971521",
 	"plugins/generic": "07c8b4707778ed4ebe38ffb7223a64af50f8e6ca4d5d20f9ab32bfe2403b3818",

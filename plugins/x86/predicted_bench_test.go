@@ -29,7 +29,23 @@ func BenchmarkPredicted(b *testing.B) {
 	}
 }
 
-func predict(b *testing.B, p kernel.Problem, entry string) {
+// BenchmarkPredictedQuant is the same of the kernels of BenchmarkQuant: cycles for each element.
+func BenchmarkPredictedQuant(b *testing.B) {
+	if _, err := mca.Tool(); err != nil {
+		b.Skip("mca: ", err)
+	}
+	for _, p := range quantBenchProblems() {
+		b.Run(p.String(), func(b *testing.B) {
+			_, r := simulate(b, p, kernel.EntryMain)
+			b.ReportMetric(0, "ns/op")
+			b.ReportMetric(r.Cycles/float64(p.K), "cycles/element")
+			b.ReportMetric(float64(r.Uops)/float64(p.K), "uops/element")
+		})
+	}
+}
+
+// simulate runs the model over an entry of the default AVX-512 kernel of a problem.
+func simulate(b *testing.B, p kernel.Problem, entry string) (*kernel.Artifact, mca.Prediction) {
 	a := emit(b, AVX512, p, spaceOf(b, AVX512, p).Default())
 	code, err := mca.Disassemble(b.Context(), a.Code, a.Entries[entry])
 	if err != nil {
@@ -45,6 +61,11 @@ func predict(b *testing.B, p kernel.Problem, entry string) {
 	}
 	for b.Loop() {
 	}
+	return a, r
+}
+
+func predict(b *testing.B, p kernel.Problem, entry string) {
+	a, r := simulate(b, p, entry)
 	streams := 1
 	if entry == kernel.EntryMain {
 		streams = max(1, a.Exec.Streams)

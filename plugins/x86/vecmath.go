@@ -13,6 +13,10 @@ const (
 	expHi = 88.7
 )
 
+// expMagic is 1.5*2^23 and the exponent's bias: adding it rounds to an integer that lands, biased, in
+// the low bits.
+const expMagic = 3<<22 + 127
+
 // expPoly approximates (e^r - 1 - r)/r^2 on |r| <= ln2/2: minimax in the relative error of e^r
 // (3e-9), by Lawson's iteration.
 var expPoly = [...]float32{0.499999934, 0.1666651997, 0.04166839584, 0.008368796892, 0.001381443105}
@@ -35,14 +39,12 @@ func (e *Emitter) exp(x ...amd64.Vec) {
 	for _, x := range x {
 		e.Op(amd64.VMINPS, x, n[0], x)
 	}
-	// Adding 1.5*2^23 rounds to an integer that lands in the low bits, the exponent bias with it.
-	const magic = 3<<22 + 127
 	for i, x := range x {
-		e.fillF(t[i], magic)
+		e.fillF(t[i], expMagic)
 		e.Op(amd64.VFMADD231PS, t[i], x, e.kf(math.Log2E))
 	}
 	for i := range x {
-		e.Op(amd64.VSUBPS, n[i], t[i], e.kf(magic))
+		e.Op(amd64.VSUBPS, n[i], t[i], e.kf(expMagic))
 	}
 	const hi = float32(math.Ln2)
 	for _, c := range []float32{hi, float32(math.Ln2 - float64(hi))} {
@@ -93,42 +95,82 @@ func (e *Emitter) each(in amd64.Inst, d, a []amd64.Vec, b any) {
 
 // gate replaces each x by the activation of a gated MLP. It needs gateTemps registers for each x.
 func (e *Emitter) gate(g kernel.Gate, x ...amd64.Vec) {
-	switch g {
-	case kernel.GateSiLU:
-		z := e.like(x)
+	if g == kernel.GateGELU {
+		e.gelu(x)
+		return
+	}
+	z := e.like(x)
+	if g == kernel.GateSiLU {
 		for i := range x {
 			e.Move(z[i], x[i])
 		}
-		e.sigmoidTimes(x, z)
-		e.Release(z...)
-	case kernel.GateGELUTan:
+	} else {
 		// tanh(u) = 2 sigmoid(2u) - 1, so the gate is x sigmoid(2u), 2u = x (c0 + c1 x^2).
 		c0 := 2 * math.Sqrt(2/math.Pi)
-		z := e.like(x)
 		for i := range x {
 			e.fillF(z[i], float32(c0*0.044715))
 		}
 		e.each(amd64.VMULPS, z, z, x)
 		e.each(amd64.VFMADD213PS, z, x, e.kf(float32(c0)))
 		e.each(amd64.VMULPS, z, z, x)
-		e.sigmoidTimes(x, z)
-		e.Release(z...)
-	case kernel.GateGELU:
-		e.gelu(x)
 	}
+	e.onePlusExp(z)
+	e.divide(x, x, z)
+	e.Release(z...)
 }
 
 // gateTemps is the number of registers that gate needs for each vector.
 const gateTemps = 4
 
-// sigmoidTimes is x = x / (1 + e^-z); it clobbers z.
-func (e *Emitter) sigmoidTimes(x, z []amd64.Vec) {
-	for i := range z {
-		e.Xor(z[i], z[i], e.k32(1<<31))
+// exp2Poly approximates 2^r on |r| <= 1/2: minimax in the relative error (1.3e-7), coefficient by
+// coefficient rounded to float32.
+var exp2Poly = [...]float32{1.00000012, 0.693147421, 0.240219191, 0.0554968081, 0.00968481041, 0.00136692624}
+
+// onePlusExp replaces each z by 1 + e^-z; it needs two registers for each. The exponential's relative
+// error grows by 1.3e-8 |z|, from the rounding of log2 e: it is small where a sigmoid is not.
+func (e *Emitter) onePlusExp(z []amd64.Vec) {
+	t, n := e.like(z), e.like(z)
+	e.fillF(t[0], -expHi)
+	e.fillF(n[0], -expLo)
+	for _, z := range z {
+		e.Op(amd64.VMAXPS, z, t[0], z) // the second source wins when it is a NaN
 	}
-	e.exp(z...)
-	e.each(amd64.VADDPS, z, z, e.kf(1))
-	e.each(amd64.VDIVPS, x, x, z)
+	for _, z := range z {
+		e.Op(amd64.VMINPS, z, n[0], z)
+	}
+	// e^-z = 2^n 2^r, n rounded as in exp.
+	for i := range z {
+		e.fillF(t[i], expMagic)
+	}
+	e.each(amd64.VFNMADD231PS, t, z, e.kf(math.Log2E))
+	e.each(amd64.VSUBPS, n, t, e.kf(expMagic))
+	e.each(amd64.VFNMSUB231PS, n, z, e.kf(math.Log2E))
+	e.horner(z, n, exp2Poly[:])
+	for i := range t {
+		e.Op(amd64.VPSLLD, t[i], t[i], 23) // n = -127 makes 0, 128 infinity
+	}
+	e.each(amd64.VFMADD213PS, z, t, e.kf(1))
+	e.Release(t...)
+	e.Release(n...)
+}
+
+// divide is q = x / d, of d >= 1; it needs a register for each and may clobber x and d. A 512-bit
+// division takes 16 cycles or more: AVX-512 multiplies by a reciprocal of 14 bits after a step of
+// Newton's iteration, which makes a NaN of infinite d that the minimum takes back.
+func (e *Emitter) divide(q, x, d []amd64.Vec) {
+	if !e.ISA.EVEX {
+		e.each(amd64.VDIVPS, q, x, d)
+		return
+	}
+	t := e.like(d)
+	for i := range d {
+		e.Op(amd64.VRCP14PS, t[i], d[i])
+	}
+	e.each(amd64.VFNMADD213PS, d, t, e.kf(2))
+	e.each(amd64.VMULPS, x, x, t)
+	e.each(amd64.VMINPS, d, d, e.kf(2))
+	e.each(amd64.VMULPS, q, x, d)
+	e.Release(t...)
 }
 
 // gelu is x Phi(x) = max(x, 0) - |x|/2 erfc(|x|/sqrt2), which keeps the relative error small on the

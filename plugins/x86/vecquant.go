@@ -21,43 +21,8 @@ const (
 	qScale = amd64.R9
 	qSum   = amd64.R10
 	qCount = amd64.R11
+	qTmp   = amd64.RBX
 )
-
-// quantSpace has parameters for integer arithmetics alone: how much of a group stays in registers
-// between the search for its maximum and the rounding (the rest is made twice), and how many groups
-// are interleaved.
-func quantSpace(isa ISA, p kernel.Problem) (kernel.Space, error) {
-	if err := checkQuant(p); err != nil {
-		return kernel.Space{}, err
-	}
-	s := kernel.Space{Version: "1"}
-	if p.Act.Arith == kernel.F32 {
-		return s, nil
-	}
-	all := p.Act.Group / isa.Lanes
-	held := int64(all)
-	if all > isa.Regs-6 {
-		held = int64(isa.Regs - 10) // what is made twice needs registers then
-	}
-	budget := int64(isa.Regs - 1 - gateTemps)
-	// A gate costs more than an interleave saves; a norm does not.
-	hold, groups := held, int64(4)
-	for groups > 1 && (hold+1)*groups > budget {
-		if p.Pre == kernel.PreGLU {
-			groups /= 2
-		} else {
-			hold = 0
-		}
-	}
-	s.Params = []kernel.Param{
-		{Name: "hold", Doc: "vectors of a group kept in registers between its maximum and its rounding",
-			Values: []int64{0, held}, Default: hold},
-		{Name: "groups", Doc: "groups that are interleaved", Values: []int64{1, 2, 4}, Default: groups},
-	}
-	s.Constraints = []kernel.Constraint{{Doc: "the groups must fit the vector registers",
-		Terms: [][]string{{"hold", "groups"}, {"groups"}}, Max: budget}}
-	return s, nil
-}
 
 func checkQuant(p kernel.Problem) error {
 	no := func(format string, v ...any) error {
@@ -91,26 +56,33 @@ func checkQuant(p kernel.Problem) error {
 // quant emits one OpQuant.
 type quant struct {
 	*Emitter
-	p   kernel.Problem
-	rms amd64.Vec // 1/rms(x), where there is a norm
+	p      kernel.Problem
+	rms    amd64.Vec // 1/rms(x), where there is a norm
+	hold   int       // vectors of a group that stay in registers
+	chains int       // gates that are interleaved
 }
 
 func emitQuant(isa ISA, p kernel.Problem, c kernel.Config) (Code, error) {
 	if err := checkQuant(p); err != nil {
 		return Code{}, err
 	}
-	q := &quant{Emitter: NewEmitter(isa), p: p}
+	q := &quant{Emitter: NewEmitter(isa), p: p, hold: int(c["hold"]), chains: int(c["chains"])}
 	q.loadArgs()
 	if p.Pre == kernel.PreNorm || p.Pre == kernel.PreAddNorm {
 		q.norm()
 	}
+	var x kernel.Exec
 	if p.Act.Arith == kernel.F32 {
 		q.floats()
 	} else {
-		q.integers(int(c["hold"]), int(c["groups"]))
+		groups := int(c["groups"])
+		if q.scratch() {
+			x.ScratchBytes = 4 * groups * p.Act.Group
+		}
+		q.integers(groups)
 	}
 	q.Ret()
-	return finish(q.Emitter, kernel.Exec{})
+	return finish(q.Emitter, x)
 }
 
 func (q *quant) loadArgs() {
@@ -121,6 +93,15 @@ func (q *quant) loadArgs() {
 	q.arg(qA, unsafe.Offsetof(args.A))
 	q.arg(qScale, unsafe.Offsetof(args.Scale))
 	q.arg(qSum, unsafe.Offsetof(args.Sum))
+	if q.scratch() {
+		q.arg(qTmp, unsafe.Offsetof(args.Tmp))
+	}
+}
+
+// scratch reports whether values go through scratch memory, [groups][group] floats: gates that the
+// registers do not hold.
+func (q *quant) scratch() bool {
+	return q.p.Pre == kernel.PreGLU && q.p.Act.Arith != kernel.F32 && q.hold < q.p.Act.Group/q.ISA.Lanes
 }
 
 // norm computes 1/rms of the row and, for PreAddNorm, adds the delta first. Square root and
@@ -188,6 +169,10 @@ func (q *quant) value(at int, p part, d ...amd64.Vec) {
 	case kernel.PreNone:
 		return
 	case kernel.PreGLU:
+		if q.p.Gate == kernel.GateSiLU {
+			q.siluTimes(at, p, d)
+			return
+		}
 		q.gate(q.p.Gate, d...)
 		weight = qY
 	default:
@@ -196,6 +181,28 @@ func (q *quant) value(at int, p part, d ...amd64.Vec) {
 	for i, v := range d {
 		q.opPart(amd64.VMULPS, v, v, amd64.M(weight, off(i)), p)
 	}
+}
+
+// siluTimes replaces each x by x y / (1 + e^-x). The product of x and y, which are read for it, is no
+// part of the long chain of dependent instructions.
+func (q *quant) siluTimes(at int, p part, x []amd64.Vec) {
+	q.onePlusExp(x)
+	xy := q.like(x)
+	for i, v := range xy {
+		off := 4 * (at + i*q.ISA.Lanes)
+		q.loadPart(v, amd64.M(qX, off), p)
+		q.opPart(amd64.VMULPS, v, v, amd64.M(qY, off), p)
+	}
+	q.divide(x, xy, x)
+	q.Release(xy...)
+}
+
+// chainRegs is the number of registers that one gate takes.
+func chainRegs(g kernel.Gate) int64 {
+	if g == kernel.GateSiLU {
+		return 3
+	}
+	return 1 + gateTemps
 }
 
 // advance moves the input pointers n elements on.

@@ -9,32 +9,24 @@ import (
 
 // integers emits an integer arithmetic: for each group s = amax/QMax, codes x*(QMax/amax) rounded to
 // nearest even, s and the sum of the codes.
-func (q *quant) integers(hold, groups int) {
+func (q *quant) integers(groups int) {
 	n := q.p.K / q.p.Act.Group
 	if n >= groups {
-		q.times(qCount, n/groups, func() { q.groups(hold, groups) })
+		q.times(qCount, n/groups, func() { q.groups(groups) })
 	}
 	if n%groups > 0 {
-		q.groups(hold, n%groups)
+		q.groups(n % groups)
 	}
 }
 
 // groups emits n interleaved groups. The first hold vectors of each stay in registers.
-func (q *quant) groups(hold, n int) {
-	inv, vals, t := q.Vecs(n), q.matrix(n, hold), q.Vec()
+func (q *quant) groups(n int) {
+	inv, vals := q.Vecs(n), q.matrix(n, q.hold)
 	size := q.p.Act.Group
 	for g, amax := range inv {
 		q.Zero(amax)
-		q.batches(hold, size/q.ISA.Lanes, vals[g], t, func(at int, v []amd64.Vec) {
-			q.value(g*size+at, q.whole(), v...)
-			for _, v := range v {
-				// Magnitudes order as integers do, and a NaN is above infinity.
-				q.And(t, v, q.k32(math.MaxInt32))
-				q.Op(amd64.VPMAXSD, amax, amax, t)
-			}
-		})
+		q.values(g*size, vals[g], amax)
 	}
-	q.Release(t)
 	q.scales(inv)
 	sum := q.Vecs(n)
 	for g := range n {
@@ -52,20 +44,45 @@ func (q *quant) groups(hold, n int) {
 	q.AddI(qSum, n*q.step())
 }
 
-// batches goes through n vectors of a group: those held as many at a time as there are registers
-// for, the others one at a time in t.
-func (q *quant) batches(hold, n int, vals []amd64.Vec, t amd64.Vec, f func(at int, v []amd64.Vec)) {
-	width := hold
-	if q.p.Pre == kernel.PreGLU {
-		width = max(1, min(4, q.Free()/gateTemps))
+// values makes the group at element first and finds the lanes' largest magnitudes: as many vectors as
+// there are vals stay there, the others go to scratch memory, or are lost.
+func (q *quant) values(first int, vals []amd64.Vec, amax amd64.Vec) {
+	t := q.Vec()
+	batch := func(at int, v []amd64.Vec) {
+		q.value(first+at*q.ISA.Lanes, q.whole(), v...)
+		for _, v := range v {
+			// Magnitudes order as integers do, and a NaN is above infinity.
+			q.And(t, v, q.k32(math.MaxInt32))
+			q.Op(amd64.VPMAXSD, amax, amax, t)
+		}
 	}
-	for i := 0; i < hold; i += width {
-		f(i*q.ISA.Lanes, vals[i:min(i+width, hold)])
+	width := max(1, len(vals))
+	if q.chains > 0 {
+		width = q.chains
 	}
-	for i := hold; i < n; i++ {
-		f(i*q.ISA.Lanes, []amd64.Vec{t})
+	for i := 0; i < len(vals); i += width {
+		batch(i, vals[i:min(i+width, len(vals))])
 	}
+	if !q.scratch() {
+		width = 1
+	}
+	n := q.p.Act.Group / q.ISA.Lanes
+	more := q.Vecs(min(width, n-len(vals)))
+	for i := len(vals); i < n; i += width {
+		v := more[:min(width, n-i)]
+		batch(i, v)
+		for j := range v {
+			if q.scratch() {
+				q.StoreV(q.kept(first+(i+j)*q.ISA.Lanes), v[j])
+			}
+		}
+	}
+	q.Release(more...)
+	q.Release(t)
 }
+
+// kept is where scratch memory has the value of an element of the interleaved groups.
+func (q *quant) kept(at int) amd64.Mem { return amd64.M(qTmp, 4*at) }
 
 // scales turns the lanes' largest magnitudes of each group into the inverse of its scale, in every
 // lane, and stores the scale. Both are 0 where the scale would be subnormal.
@@ -117,17 +134,18 @@ func (q *quant) codes(first int, vals []amd64.Vec, inv, sum amd64.Vec) {
 	}
 	for at := 0; at < q.p.Act.Group; at += 16 {
 		run := again
-		if i := at / q.ISA.Lanes; i < len(vals) {
-			run = vals[i : i+h]
-		} else if q.p.Pre == kernel.PreGLU && q.Free() < h*gateTemps {
-			for i := range run {
-				q.value(first+at+i*q.ISA.Lanes, q.whole(), run[i])
-			}
-		} else {
+		held := at/q.ISA.Lanes < len(vals)
+		if held {
+			run = vals[at/q.ISA.Lanes:][:h]
+		} else if !q.scratch() {
 			q.value(first+at, q.whole(), run...)
 		}
-		for _, v := range run {
-			q.Op(amd64.VMULPS, v, v, inv)
+		for i, v := range run {
+			if q.scratch() && !held {
+				q.Op(amd64.VMULPS, v, inv, q.kept(first+at+i*q.ISA.Lanes))
+			} else {
+				q.Op(amd64.VMULPS, v, v, inv)
+			}
 			q.Op(amd64.VCVTPS2DQ, v, v)
 			q.Op(amd64.VPADDD, sum, sum, v)
 		}

@@ -39,7 +39,7 @@ func newQuantRow(t testing.TB, p kernel.Problem, m int, rng *rand.Rand) *quantRo
 		}
 	}
 	_, r.args = newArgs(t, kernel.QuantArgs{X: ptr(r.x), Y: ptr(r.y), W: ptr(r.w), Eps: one(t, float32(1e-5)),
-		A: ptrAt(r.a, m), Scale: ptrAt(r.scale, m), Sum: ptrAt(r.sums, m)})
+		A: ptrAt(r.a, m), Scale: ptrAt(r.scale, m), Sum: ptrAt(r.sums, m), Tmp: ptr(guarded[float32](t, 4*max(p.Act.Group, 1)))})
 	return r
 }
 

@@ -29,6 +29,7 @@ var (
 
 	VRNDSCALEPS = Inst{"vrndscaleps", p66 | x3A | 0x08, rmi, f4, evex, 0}
 	VSCALEFPS   = Inst{"vscalefps", p66 | x38 | 0x2c, rvm, f4, evex, 0}
+	VRCP14PS    = Inst{"vrcp14ps", p66 | x38 | 0x4c, rm, f4, evex, 0}
 	VGETEXPPS   = Inst{"vgetexpps", p66 | x38 | 0x42, rm, f4, evex, 0}
 	VGETMANTPS  = Inst{"vgetmantps", p66 | x3A | 0x26, rmi, f4, evex, 0}
 
@@ -38,6 +39,7 @@ var (
 	VFMADD231PS  = Inst{"vfmadd231ps", p66 | x38 | 0xb8, rvm, f4, both, 0}
 	VFMSUB132PS  = Inst{"vfmsub132ps", p66 | x38 | 0x9a, rvm, f4, both, 0}
 	VFMSUB213PS  = Inst{"vfmsub213ps", p66 | x38 | 0xaa, rvm, f4, both, 0}
+	VFNMSUB231PS = Inst{"vfnmsub231ps", p66 | x38 | 0xbe, rvm, f4, both, 0}
 	VFMSUB231PS  = Inst{"vfmsub231ps", p66 | x38 | 0xba, rvm, f4, both, 0}
 	VFNMADD132PS = Inst{"vfnmadd132ps", p66 | x38 | 0x9c, rvm, f4, both, 0}
 	VFNMADD213PS = Inst{"vfnmadd213ps", p66 | x38 | 0xac, rvm, f4, both, 0}

@@ -76,7 +76,8 @@ func (b *bench) quantCase(x []float32, m int, ties bool) error {
 	xBuf, yBuf, wBuf, epsBuf := put(b, x), put(b, y), put(b, w), put(b, []float32{eps})
 	groups := act.Groups(p.K)
 	aBuf, sBuf, sumBuf := b.fill(act.BlockBytes(p.K)), b.fill(groups*act.MR*4), b.fill(groups*act.MR*4)
-	b.call(kernel.EntryMain, xBuf.Addr, yBuf.Addr, wBuf.Addr, aBuf.at(4*m), sBuf.at(4*m), sumBuf.at(4*m), epsBuf.Addr)
+	tmp := b.fill((b.e.ScratchBytes + 63) &^ 63)
+	b.call(kernel.EntryMain, xBuf.Addr, yBuf.Addr, wBuf.Addr, aBuf.at(4*m), sBuf.at(4*m), sumBuf.at(4*m), epsBuf.Addr, tmp.Addr)
 	if b.err != nil {
 		return b.err
 	}
