@@ -246,7 +246,7 @@ func (a *arena) blame(ctx context.Context, h *hand, cause error) error {
 		return nil
 	}
 	for _, id := range suspects {
-		if !time.Now().Before(a.end) {
+		if !a.now().Before(a.end) {
 			if h.isDefault(id, a.defaults) {
 				continue // without it nothing can run; it will be tried again
 			}

@@ -116,7 +116,7 @@ func (t *tune) group(ctx context.Context, d *duel, arms []int, b contest) error 
 		}
 	}()
 	for _, arm := range arms {
-		p, err := t.start(ctx, b.planners[arm])
+		p, err := t.lab.start(ctx, b.planners[arm])
 		if err != nil {
 			return err
 		}

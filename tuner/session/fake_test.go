@@ -2,29 +2,35 @@ package session
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/tilewright/tilewright/engine/model"
 	"github.com/tilewright/tilewright/kernel"
 	"github.com/tilewright/tilewright/tuner/measure"
+	"github.com/tilewright/tilewright/tuner/preflight"
 	"github.com/tilewright/tilewright/tuner/runner"
 	"github.com/tilewright/tilewright/tuner/wire"
 )
 
 // fakeHost is a machine with a clock of its own, on which processes decode and prefill at set rates.
 type fakeHost struct {
+	mu      sync.Mutex // of now, while searches run
 	now     time.Time
 	tg, pp  float64            // tok/s of the default
 	gain    map[string]float64 // of the tuned arm, by phase: a ratio
 	noise   map[string]float64 // lognormal sigma, by phase
 	load    time.Duration
-	ran     map[string][]string // artifacts, by phase and arm
+	u       *tune // that runs on it
 	starts  int
 	benches []runner.Bench
+	steps   int
 	rng     *rand.Rand
 
 	end      time.Time
@@ -34,20 +40,25 @@ type fakeHost struct {
 	calls    func(k kernel.Knobs, b runner.Bench) map[string]int64 // of knob screening
 	each     func()                                                // at the end of each job
 	blockFor bool                                                  // Bench waits for its context to end
+	speed    func(a *kernel.Artifact) float64                      // of a layer's kernel in situ: a ratio; nil for all alike
+	flicker  func(at time.Time) float64                            // ln of what the machine is slower at a moment, nil for steady
+	jam      float64                                               // seconds that a step may take longer than its rate says
 }
 
 func newFakeHost() *fakeHost {
 	return &fakeHost{now: time.Unix(1e9, 0), tg: 100, pp: 1000, load: time.Second, gain: map[string]float64{},
-		noise: map[string]float64{phaseDecode: 0.005, phasePrefill: 0.005}, ran: map[string][]string{}, rng: rand.New(rand.NewPCG(3, 4))}
+		noise: map[string]float64{phaseDecode: 0.005, phasePrefill: 0.005}, rng: rand.New(rand.NewPCG(3, 4))}
 }
 
 // fakeProcess is one process of it.
 type fakeProcess struct {
 	h     *fakeHost
 	tuned bool
+	plan  *planner
 	id    wire.Receipt
 	knobs kernel.Knobs
-	pos   int // of its context
+	pos   int                 // of its context
+	ran   map[string][]string // artifacts, by phase
 }
 
 // born makes the processes of all hosts differ.
@@ -55,13 +66,34 @@ var born atomic.Uint64
 
 func (h *fakeHost) start(_ context.Context, p *planner) (process, error) {
 	h.starts++
-	return &fakeProcess{h: h, tuned: len(p.override) > 0, id: wire.Receipt{PID: 1<<30 + h.starts, Start: born.Add(1), Exe: "exe"}}, nil
+	return &fakeProcess{h: h, tuned: len(p.override) > 0, plan: p, id: wire.Receipt{PID: 1<<30 + h.starts, Start: born.Add(1), Exe: "exe"}}, nil
 }
 
-func (p *fakeProcess) Load(_ context.Context, l runner.Load) (runner.Loaded, error) {
-	p.h.now = p.h.now.Add(p.h.load)
-	p.knobs = l.Knobs
-	return runner.Loaded{Seconds: p.h.load.Seconds()}, nil
+func (p *fakeProcess) Load(ctx context.Context, l runner.Load) (runner.Loaded, error) {
+	p.h.pass(p.h.load.Seconds())
+	p.knobs, p.ran = l.Knobs, map[string][]string{}
+	return runner.Loaded{Seconds: p.h.load.Seconds()}, errors.Join(p.ask(ctx), ctx.Err())
+}
+
+// ask asks for all that an engine executes, as it does while it loads.
+func (p *fakeProcess) ask(ctx context.Context) error {
+	if p.h.u == nil {
+		return nil
+	}
+	for _, c := range p.h.u.classes {
+		l, err := p.plan.Layout(ctx, c)
+		if err != nil {
+			return err
+		}
+		for _, m := range kernel.MPoints {
+			if covers(c, m) {
+				if _, err := p.plan.Choice(ctx, c.Problem(model.W4A8, m, l)); err != nil {
+					return err
+				}
+			}
+		}
+	}
+	return nil
 }
 
 func (p *fakeProcess) Bench(ctx context.Context, b runner.Bench, rec *wire.Receipt) (runner.Benched, error) {
@@ -83,7 +115,7 @@ func (p *fakeProcess) Bench(ctx context.Context, b runner.Bench, rec *wire.Recei
 	var out runner.Benched
 	for range b.Reps {
 		r := rate * math.Exp(h.noise[phase]*h.rng.NormFloat64())
-		h.pass(float64(b.Test.Tokens()) / r)
+		r = h.work(float64(b.Test.Tokens()), r)
 		out.Rates = append(out.Rates, r)
 		if h.once {
 			break
@@ -102,7 +134,7 @@ func (p *fakeProcess) Bench(ctx context.Context, b runner.Bench, rec *wire.Recei
 			rec.Nonce = h.nonce(b)
 		}
 		rec.Calls = map[string]int64{}
-		for _, d := range h.ran[fmt.Sprint(phase, p.tuned)] {
+		for _, d := range p.runs(ctx, phase) {
 			rec.Calls[d] = 1
 		}
 		if h.calls != nil {
@@ -114,11 +146,112 @@ func (p *fakeProcess) Bench(ctx context.Context, b runner.Bench, rec *wire.Recei
 
 // pass lets time pass, but not beyond the end: what runs then is cancelled.
 func (h *fakeHost) pass(seconds float64) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
 	h.now = h.now.Add(time.Duration(seconds * 1e9))
 	if h.cancel != nil && h.now.After(h.end) {
 		h.now = h.end
 		h.cancel(errBudget)
 	}
+}
+
+// work does tokens at a rate, as the machine permits while it goes on, and returns the rate that came of it.
+func (h *fakeHost) work(tokens, rate float64) float64 {
+	if h.flicker == nil {
+		h.pass(tokens / rate)
+		return rate
+	}
+	const slice = 16
+	sum := 0.0
+	for done := 0.0; done < tokens; done += slice {
+		sec := min(slice, tokens-done) / rate * math.Exp(h.flicker(h.clock()))
+		h.pass(sec)
+		sum += sec
+	}
+	return tokens / sum
+}
+
+// newFlicker is noise of the same size on every scale of time from a tenth of a second to minutes.
+func newFlicker(size float64, seed uint64) func(time.Time) float64 {
+	rng := rand.New(rand.NewPCG(seed, 7))
+	var phase [12]float64
+	for i := range phase {
+		phase[i] = 2 * math.Pi * rng.Float64()
+	}
+	return func(at time.Time) (x float64) {
+		s := float64(at.UnixNano()%1e15) / 1e9
+		for i, p := range phase {
+			x += size * math.Sin(2*math.Pi*s/(0.11*math.Pow(1.93, float64(i)))+p)
+		}
+		return x
+	}
+}
+
+func (h *fakeHost) clock() time.Time {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.now
+}
+
+// runs are the artifacts of the process's arm in a phase.
+func (p *fakeProcess) runs(ctx context.Context, phase string) []string {
+	if u := p.h.u; p.ran[phase] == nil && p.ran != nil && u != nil {
+		var over []kernel.Choice
+		if p.tuned {
+			over = u.finalists()
+		}
+		p.ran[phase] = artifacts(measure.Arm{Evidence: u.evidence(context.WithoutCancel(ctx), phase, over, p.knobs)})
+	}
+	return p.ran[phase]
+}
+
+// Step runs an in-situ step: all that it carries runs, as fast as the machine says.
+func (p *fakeProcess) Step(ctx context.Context, st runner.Step, arts map[string]*kernel.Artifact, rec *wire.Receipt) (runner.StepTimes, error) {
+	h := p.h
+	if st.SetOnly {
+		return runner.StepTimes{}, ctx.Err()
+	}
+	h.steps++
+	rate, tokens, phase := h.pp, st.Test.Prompt, phasePrefill
+	if st.Test.Gen > 0 {
+		rate, tokens, phase = h.tg, 1, phaseDecode
+	}
+	h.pass(float64(max(0, st.Test.Depth-p.pos))/h.pp + h.jam*h.rng.Float64())
+	p.pos = st.Test.Context()
+	noise := func() float64 { return math.Exp(h.noise[phase] * h.rng.NormFloat64()) }
+	pass := float64(tokens) / rate
+	h.pass(float64(st.Warm+max(1, st.Repeat)) * pass * noise())
+	out, calls := runner.StepTimes{Pass: pass, Wait: preflight.Wait{By: preflight.BySched}}, map[string]int64{}
+	for _, plan := range st.Plans {
+		var secs []float64
+		for _, id := range plan.Artifacts {
+			sec := pass / 100 * noise()
+			if h.speed != nil {
+				sec /= h.speed(arts[id])
+			}
+			secs = append(secs, sec)
+			calls[arts[id].Digest()]++
+		}
+		out.Layers = append(out.Layers, secs)
+	}
+	if rec != nil {
+		*rec = p.id
+		rec.Calls = calls
+	}
+	if h.each != nil {
+		h.each()
+	}
+	return out, ctx.Err()
+}
+
+func (p *fakeProcess) Lay(ctx context.Context, l runner.Lay) error {
+	p.h.pass(float64(l.Class.N) * float64(l.Class.K) * float64(max(1, len(l.Class.Layers))) / packRate)
+	return ctx.Err()
+}
+
+func (p *fakeProcess) Probe(ctx context.Context, _ *kernel.Artifact) error {
+	p.h.pass(0.002)
+	return ctx.Err()
 }
 
 func (p *fakeProcess) SetKnobs(_ context.Context, k kernel.Knobs) error   { p.knobs = k; return nil }
@@ -136,17 +269,13 @@ func onFake(t *testing.T, h *fakeHost, budget time.Duration, points ...int) *tun
 
 // take moves a tune to the machine.
 func (h *fakeHost) take(t *testing.T, u *tune, budget time.Duration, points ...int) {
-	u.now, u.start = func() time.Time { return h.now }, h.start
-	u.deadline = h.now.Add(budget)
+	u.lab.now, u.lab.start = h.clock, h.start
+	h.u, u.Budget, u.deadline = u, budget, h.now.Add(budget)
 	u.Prefill, u.asked[phasePrefill] = true, true
 	u.ppRate, u.tgRate = h.pp, h.tg
 	u.lab.loaded.Seconds = h.load.Seconds()
 	u.res.Floors[phasePrefill] = measure.Floor{Noise: 0.005, Level: measure.Normal}
 	for _, m := range points {
 		u.best[pointID{u.classes[0].Key(), m}] = screened{Choice: u.variant(t, m), Gain: 0.2}
-	}
-	for _, phase := range []string{phaseDecode, phasePrefill} {
-		h.ran[fmt.Sprint(phase, false)] = artifacts(measure.Arm{Evidence: u.evidence(t.Context(), phase, nil, u.Knobs)})
-		h.ran[fmt.Sprint(phase, true)] = artifacts(measure.Arm{Evidence: u.evidence(t.Context(), phase, u.finalists(), u.knobs)})
 	}
 }

@@ -23,7 +23,14 @@ func (t *tune) inherited(ctx context.Context, key cache.DecisionKey, c confirmat
 		return cache.Decision{}, ""
 	}
 	old.Evidence = slices.DeleteFunc(slices.Clone(old.Evidence), func(e cache.Evidence) bool {
-		return !t.keeps(c.of(e.Phase)) || e.Decision != string(measure.Winner) || !t.stillRuns(ctx, old.Arm, e.Phase)
+		if !t.keeps(c.of(e.Phase)) || e.Decision != string(measure.Winner) {
+			return true
+		}
+		runs := t.stillRuns(ctx, old.Arm, e.Phase)
+		if !runs {
+			t.drops(e.Phase, "its kernels are not made any more, or fail the probe")
+		}
+		return !runs
 	})
 	stays := func(phase string) bool {
 		return slices.ContainsFunc(old.Evidence, func(e cache.Evidence) bool { return e.Phase == phase })
@@ -86,7 +93,7 @@ func (t *tune) winners(ctx context.Context, arm kernel.Arm) []kernel.Problem {
 	var out []kernel.Problem
 	for _, ch := range arm.Choices {
 		stays := slices.ContainsFunc(t.classes, func(c model.Class) bool {
-			l, err := t.lab.plan.Layout(ctx, c)
+			l, err := t.Suite.Layout(ctx, c.Format)
 			return err == nil && holds(c, ch.Problem) && l == ch.Problem.Layout
 		})
 		def, err := t.lab.plan.Choice(ctx, ch.Problem)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"strings"
 	"time"
 
@@ -15,7 +16,7 @@ import (
 
 // Each phase has a noise floor of its own, measured as the confirmation measures: runs of the same arm
 // take turns, ABBA, and a pair is the ratio of their medians. Decode takes turns of a few steps at a
-// real context; prefill passes of as many tokens as its share of the time allows.
+// real context; of prefill a run is one pass, of as many tokens as its share of the time allows.
 const (
 	floorPairs   = 16   // at most
 	floorMin     = 6    // pairs
@@ -29,14 +30,50 @@ type aa struct {
 	turns int // of each run of a pair
 	takes time.Duration
 	share float64 // of the time left
-	// planned is how many pairs of this size do the work of the confirmation's planned ones.
-	planned int
 }
 
 // decodeTurns are the sizes of a decode pair, best first.
 var decodeTurns = []aa{
 	{test: bench.Test{Gen: 4, Depth: 128}, turns: 5}, {test: bench.Test{Gen: 4, Depth: 128}, turns: 3},
 	{test: bench.Test{Gen: 2, Depth: 64}, turns: 3}, {test: bench.Test{Gen: 1, Depth: 16}, turns: 3},
+}
+
+// phase is one whose noise is to be measured.
+type phase struct {
+	name   string
+	on     *bool
+	metric measure.Metric
+	size   func() (aa, bool) // of a pair, if the least number of them fits
+}
+
+func (t *tune) phases() []phase {
+	return []phase{{phasePrefill, &t.Prefill, measure.PrefillRate, t.prefillPair}, {phaseDecode, &t.Decode, measure.DecodeRate, t.decodePair}}
+}
+
+// confirmable reports whether three pairs of the confirmation fit behind the noise floors. If not there is
+// nothing to be had from the rest of the tune either. Phases whose floor does not fit are set aside.
+func (t *tune) confirmable() bool {
+	floors := time.Duration(0)
+	for _, p := range t.phases() {
+		if !*p.on {
+			continue
+		}
+		if pair, fits := p.size(); fits {
+			floors += min(floorPairs*pair.takes, time.Duration(pair.share*float64(t.left())))
+		} else {
+			t.setAside(p.name, p.on, measure.WhyBudget)
+		}
+	}
+	if !t.Decode && !t.Prefill {
+		return false
+	}
+	pairs := stat.MinPairs * t.duelTakes()
+	short := floors + pairs + reserve - t.left()
+	if short > 0 {
+		slog.Warn("the budget is too small for this model", "three pairs of fresh processes take about", pairs.Round(time.Second),
+			"left", t.left().Round(time.Second), "missing", short.Round(time.Second))
+	}
+	return short <= 0
 }
 
 // floor measures the A/A noise of the phases asked for. A phase that cannot be judged is set aside with
@@ -46,33 +83,31 @@ func (t *tune) floor(ctx context.Context, r process) error {
 	if err := t.rates(ctx, r); err != nil {
 		return err
 	}
+	if !t.confirmable() {
+		return errBudget
+	}
 	var noisy []string
-	for _, p := range []struct {
-		phase  string
-		on     *bool
-		metric measure.Metric
-		size   func() (aa, bool)
-	}{{phasePrefill, &t.Prefill, measure.PrefillRate, t.prefillPair}, {phaseDecode, &t.Decode, measure.DecodeRate, t.decodePair}} {
+	for _, p := range t.phases() {
 		if !*p.on {
 			continue
 		}
 		pair, fits := p.size()
 		if !fits {
-			t.setAside(p.phase, p.on, measure.WhyBudget)
+			t.setAside(p.name, p.on, measure.WhyBudget)
 			continue
 		}
 		f, err := t.phaseFloor(ctx, r, p.metric, pair)
 		if errors.Is(err, errBudget) {
-			t.setAside(p.phase, p.on, measure.WhyBudget)
+			t.setAside(p.name, p.on, measure.WhyBudget)
 			continue
 		}
 		if err != nil {
 			return err
 		}
-		t.res.Floors[p.phase] = f
+		t.res.Floors[p.name] = f
 		if f.Level == measure.Refused && !t.AllowBusy {
-			noisy = append(noisy, p.phase+": "+f.Why)
-			t.setAside(p.phase, p.on, f.Why)
+			noisy = append(noisy, p.name+": "+f.Why)
+			t.setAside(p.name, p.on, f.Why)
 		}
 	}
 	t.res.Floor = t.floorOf(phaseDecode)
@@ -104,7 +139,7 @@ func (t *tune) floorOf(phase string) measure.Floor {
 // decodePair is the best size of a decode pair of which the least number fits.
 func (t *tune) decodePair() (aa, bool) {
 	for _, p := range decodeTurns {
-		p.takes, p.share, p.planned = t.takes(bench.Test{Gen: 2 * p.turns * p.test.Gen}), shareFloor, plannedPairs
+		p.takes, p.share = t.takes(bench.Test{Gen: 2 * p.turns * p.test.Gen}), shareFloor
 		fill := t.takes(bench.Test{Prompt: p.test.Depth})
 		if fill+floorMin*p.takes <= time.Duration(floorMost*float64(t.left())) {
 			return p, true
@@ -113,26 +148,14 @@ func (t *tune) decodePair() (aa, bool) {
 	return aa{}, false
 }
 
-// prefillPair is as many passes as the share of the time allows: three of each run, whose median no
-// single disturbance moves, rather than fewer longer ones. Where that is less work than a pair of the
-// confirmation does, up to twice as many of them are what it is planned to do: the noise of short passes
-// is not taken for that of pp512. It falls with the root of their length but for bursts, which do not
-// even out: hence no more than twice.
+// prefillPair is two passes, one of each run, as in a pair of the confirmation, as long as the share of the
+// time allows. A pair of shorter passes is one pair, no less: the noise of neighbouring passes hardly falls
+// with their length (BENCHMARKS.md), and where it does the short ones show more of it.
 func (t *tune) prefillPair() (aa, bool) {
 	const step = 16
-	tokens := func(share float64, turns int) int { // of a pass
-		return int(share*t.left().Seconds()*t.ppRate/float64(2*floorMin*turns)) / step * step
-	}
-	pair := func(n, turns int) aa {
-		return aa{test: bench.Test{Prompt: n}, turns: turns, takes: t.takes(bench.Test{Prompt: 2 * turns * n}), share: sharePrefillFloor,
-			planned: min(max(1, bench.PP512.Prompt/(turns*n)), 2) * plannedPairs}
-	}
-	for turns := 3; turns > 0; turns-- {
-		if n := tokens(sharePrefillFloor, turns); n >= step<<(turns-1) {
-			return pair(min(n, bench.PP512.Prompt/2), turns), true
-		}
-	}
-	return aa{}, false
+	n := int(sharePrefillFloor*t.left().Seconds()*t.ppRate/(2*floorMin)) / step * step
+	n = min(n, bench.PP512.Prompt)
+	return aa{test: bench.Test{Prompt: n}, turns: 1, takes: t.takes(bench.Test{Prompt: 2 * n}), share: sharePrefillFloor}, n >= step
 }
 
 // phaseFloor runs pairs until the share of the time is spent, at least floorMin. A pair that something
@@ -165,7 +188,7 @@ func (t *tune) phaseFloor(ctx context.Context, r process, m measure.Metric, p aa
 	if tried < stat.MinPairs {
 		return measure.Floor{}, errBudget
 	}
-	return measure.AAFloor(pairs, p.planned, tried-len(pairs), t.Seed), nil
+	return measure.AAFloor(pairs, plannedPairs, tried-len(pairs), t.Seed), nil
 }
 
 // rates measures about how fast the default is: the plan of the rest of the tune rests on it. The

@@ -45,7 +45,7 @@ func (h *hinted) Estimate(c kernel.Config) (float64, bool) {
 	return 0, false
 }
 
-// hints are configurations for a choice's problem that the store knows of: of host rules, imported ones
+// hints are configurations for a choice's problem that the store knew of when the tune began: of host rules, imported ones
 // too, and of a decision that was made elsewhere or under other circumstances.
 func (t *tune) hints(c model.Class, def kernel.Choice) []kernel.Config {
 	var out []kernel.Config
@@ -55,21 +55,17 @@ func (t *tune) hints(c model.Class, def kernel.Choice) []kernel.Config {
 			out = append(out, cfg)
 		}
 	}
-	if t.Store == nil {
-		return nil
-	}
-	if r, look := t.Store.Rule(t.Target.RuleKey(c.Format)); look.Status != cache.Miss && r.Layout == def.Problem.Layout {
+	k := t.known()
+	if r, look := k.rule(c.Format); look.Status != cache.Miss && r.Layout == def.Problem.Layout {
 		for _, rc := range r.Choices {
 			if rc.M == def.Problem.M {
 				add(rc.Backend, rc.Config)
 			}
 		}
 	}
-	if key, err := t.Target.DecisionKey(); err == nil {
-		if d, look := t.Store.Decision(key); look.Status != cache.Miss {
-			if ch, ok := d.Arm.Find(def.Problem); ok {
-				add(ch.Backend, ch.Config)
-			}
+	if k.Look.Status != cache.Miss {
+		if ch, ok := k.Decision.Arm.Find(def.Problem); ok {
+			add(ch.Backend, ch.Config)
 		}
 	}
 	return out

@@ -66,7 +66,7 @@ func (t *tune) raceKnobs(ctx context.Context, r process, end time.Time) error {
 		if !on || !t.now().Before(end) {
 			continue
 		}
-		until := t.now().Add(end.Sub(t.now()) / time.Duration(len(knobs)-i))
+		until := t.now().Add(t.until(end) / time.Duration(len(knobs)-i))
 		err := t.race(ctx, &knobSource{t: t, ctx: ctx, r: r, k: k, until: until})
 		var crash *runner.Crash
 		if errors.As(err, &crash) { // the knob keeps its default; what follows runs in fresh processes

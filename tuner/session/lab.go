@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/tilewright/tilewright/engine/model"
 	"github.com/tilewright/tilewright/kernel"
@@ -15,8 +16,10 @@ type lab struct {
 	load    runner.Load
 	plan    *planner
 	watch   *tallied
-	r       *runner.Runner
-	probe   *runner.Runner
+	now     func() time.Time
+	start   func(context.Context, *planner) (process, error)
+	r       process
+	probe   process
 	loaded  runner.Loaded
 	proved  map[string]bool        // artifacts that ran in a step
 	bad     map[string]fault       // artifacts that did not
@@ -43,7 +46,7 @@ const (
 )
 
 func newLab(p *planner, w *tallied, load runner.Load) *lab {
-	return &lab{load: load, plan: p, watch: w, proved: map[string]bool{}, bad: map[string]fault{}, laid: map[slot]kernel.Layout{}}
+	return &lab{load: load, plan: p, watch: w, now: time.Now, start: startRunner, proved: map[string]bool{}, bad: map[string]fault{}, laid: map[slot]kernel.Layout{}}
 }
 
 // quarantine keeps an artifact from running again; the first reason stands.
@@ -89,14 +92,14 @@ func (l *lab) close() {
 }
 
 // runner returns the loaded runner, starting it if there is none.
-func (l *lab) runner(ctx context.Context) (*runner.Runner, error) {
+func (l *lab) runner(ctx context.Context) (process, error) {
 	if l.r != nil {
 		return l.r, nil
 	}
 	if l.reloads++; l.reloads > maxReloads {
 		return nil, fmt.Errorf("runners died %d times: giving up", l.reloads-1)
 	}
-	r, err := runner.Start(ctx, l.plan)
+	r, err := l.start(ctx, l.plan)
 	if err != nil {
 		return nil, err
 	}
@@ -159,7 +162,7 @@ var errNoProbe = errors.New("the probe process does not start")
 // check runs an artifact alone in the probe process: oracle and guard pages. A crash is an answer.
 func (l *lab) check(ctx context.Context, a *kernel.Artifact) error {
 	if l.probe == nil {
-		r, err := runner.Start(ctx, l.plan)
+		r, err := l.start(ctx, l.plan)
 		if err != nil {
 			return fmt.Errorf("%w: %w", errNoProbe, err)
 		}

@@ -6,7 +6,6 @@ import (
 	"hash/fnv"
 	"math"
 	"slices"
-	"time"
 
 	"github.com/tilewright/tilewright/search/stat"
 	"github.com/tilewright/tilewright/tuner/insitu"
@@ -88,7 +87,7 @@ func (t *tune) swap(ctx context.Context, x *layoutTrial, half int) error {
 
 // layoutStep times one step, and adds half of the difference that each trial shows in it.
 func (t *tune) layoutStep(ctx context.Context, trials []*layoutTrial, s stage, half int, got map[string]map[int]float64) (disturbed bool, err error) {
-	a := t.newArena(s, time.Now().Add(t.patience(s.test)))
+	a := t.newArena(s, t.now().Add(t.patience(s.test)))
 	var as []insitu.Assignment
 	for _, x := range trials {
 		if _, ok := x.present[s.m]; !ok {

@@ -65,9 +65,9 @@ func (t *tune) screenLayouts(ctx context.Context, end time.Time) error {
 		if len(trials) == 0 { // none fits
 			continue
 		}
-		until := time.Now().Add(time.Until(end) / time.Duration(len(all)-i))
-		if need := t.layoutNeeds(trials) + time.Duration(len(trials))*vetTakes; time.Now().Add(need).After(until) {
-			until = time.Now().Add(need) // at the cost of the later ones
+		until := t.now().Add(t.until(end) / time.Duration(len(all)-i))
+		if need := t.layoutNeeds(trials) + time.Duration(len(trials))*vetTakes; t.now().Add(need).After(until) {
+			until = t.now().Add(need) // at the cost of the later ones
 		}
 		if until.After(end) {
 			t.Progress("layouts", "no time for "+trials[0].to.String())
@@ -123,28 +123,28 @@ func (t *tune) tryLayout(ctx context.Context, trials []*layoutTrial, end time.Ti
 		}
 	}
 	trials = slices.DeleteFunc(slices.Clone(trials), func(x *layoutTrial) bool { return !x.in() })
-	spend := time.Until(end) - t.layoutNeeds(trials)
+	spend := t.until(end) - t.layoutNeeds(trials)
 	for _, x := range trials {
 		if err := t.lab.lay(ctx, x.part(0), x.to); err != nil {
 			return err
 		}
 	}
 	for i, s := range layoutStages {
-		if err := t.searchLayout(ctx, trials, s, time.Now().Add(spend/2/time.Duration(len(layoutStages)-i))); err != nil {
+		if err := t.searchLayout(ctx, trials, s, t.now().Add(spend/2/time.Duration(len(layoutStages)-i))); err != nil {
 			return err
 		}
-		spend = time.Until(end) - t.layoutNeeds(trials)
+		spend = t.until(end) - t.layoutNeeds(trials)
 	}
 	took := time.Duration(0)
 	for pair := range layoutPairs {
-		start := time.Now()
+		start := t.now()
 		if start.Add(took).After(end) || !slices.ContainsFunc(trials, (*layoutTrial).in) {
 			break
 		}
 		if err := t.layoutPair(ctx, trials, pair); err != nil {
 			return err
 		}
-		took = max(took, time.Since(start))
+		took = max(took, t.now().Sub(start))
 	}
 	t.noteLayouts(all, "")
 	return nil
@@ -179,5 +179,5 @@ func (t *tune) searchLayout(ctx context.Context, trials []*layoutTrial, s stage,
 		}
 		searches = append(searches, sr)
 	}
-	return insitu.Run(ctx, a, searches, t.until(end, s.test))
+	return insitu.Run(ctx, a, searches, t.inTime(end, s.test))
 }

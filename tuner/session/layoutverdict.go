@@ -157,12 +157,19 @@ func (t *tune) laidOut(ctx context.Context, c confirmation, choices []kernel.Cho
 // under one says nothing under the other.
 func (t *tune) sameLayouts(a, b kernel.Arm) bool {
 	for _, c := range t.classes {
-		prob := c.Problem(t.Target.Numerics.Weights, 1, kernel.Layout{})
-		x, ok := a.Find(prob)
-		y, also := b.Find(prob)
-		if ok && also && x.Problem.Layout != y.Problem.Layout {
+		x, ok := layoutIn(a, c)
+		if y, also := layoutIn(b, c); ok && also && x != y {
 			return false
 		}
 	}
 	return true
+}
+
+// layoutIn is the layout that an arm's kernels of a class read.
+func layoutIn(a kernel.Arm, c model.Class) (kernel.Layout, bool) {
+	i := slices.IndexFunc(a.Choices, func(ch kernel.Choice) bool { return holds(c, ch.Problem) })
+	if i < 0 {
+		return kernel.Layout{}, false
+	}
+	return a.Choices[i].Problem.Layout, true
 }

@@ -13,12 +13,14 @@ import (
 // layers of one step, and arm by run, one candidate in all layers, runs taking turns. Each gets the
 // same time. All ratios are of the whole decode step.
 type Noise struct {
-	Seconds float64 `json:"seconds"` // that each way got
-	InSitu  Spread  `json:"in_situ"` // of the default against itself
-	ByRun   Spread  `json:"by_run"`
-	Class   string  `json:"class"` // whose configurations are ranked
-	Share   float64 `json:"share"` // of the step that the class takes
-	Ranked  []Rank  `json:"ranked"`
+	Seconds float64    `json:"seconds"` // that each way got
+	InSitu  Spread     `json:"in_situ"` // of the default against itself
+	ByRun   Spread     `json:"by_run"`
+	Class   string     `json:"class"` // whose configurations are ranked
+	Share   float64    `json:"share"` // of the step that the class takes
+	Ranked  []Rank     `json:"ranked"`
+	Waits   Waiting    `json:"waits"` // in situ, by how long workers waited
+	Runs    []RunNoise `json:"runs"`  // of a prompt, by length
 	// Decided is the number of pairs of configurations that both ways tell apart, Agree of those the
 	// number that they order alike, Within the number of configurations whose two gains agree within
 	// their intervals.
@@ -52,8 +54,9 @@ const (
 	noiseConfigs = 5  // ranked, beside the default
 )
 
-// MeasureNoise loads the model of o and measures for about four times the time given.
-func MeasureNoise(ctx context.Context, o Options, each time.Duration) (Noise, error) {
+// MeasureNoise loads the model of o and measures for about six times the time given. busy keeps a core busy
+// until it is stopped.
+func MeasureNoise(ctx context.Context, o Options, each time.Duration, busy func() (stop func(), err error)) (Noise, error) {
 	n := Noise{Seconds: each.Seconds()}
 	t := newTune(o)
 	defer t.lab.close()
@@ -68,14 +71,17 @@ func MeasureNoise(ctx context.Context, o Options, each time.Duration) (Noise, er
 	if err := t.rates(ctx, r); err != nil {
 		return n, err
 	}
-	s := &noiseStudy{t: t, a: t.newArena(stages[0], time.Now().Add(time.Hour)), share: map[string]float64{}}
+	s := &noiseStudy{t: t, a: t.newArena(stages[0], t.now().Add(time.Hour)), share: map[string]float64{}}
 	if err := s.prepare(ctx); err != nil {
 		return n, err
 	}
-	if n.InSitu, err = s.spread(ctx, each, s.inSitu); err != nil {
+	if n.ByRun, err = s.byRuns(ctx, each); err != nil {
 		return n, err
 	}
-	if n.ByRun, err = s.spread(ctx, each, s.byRun); err != nil {
+	if err = s.waiting(ctx, each, busy, &n); err != nil {
+		return n, err
+	}
+	if n.Runs, err = s.runs(ctx, r, each); err != nil {
 		return n, err
 	}
 	return n, s.rank(ctx, each, &n)

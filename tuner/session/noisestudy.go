@@ -42,13 +42,13 @@ func (s *noiseStudy) prepare(ctx context.Context) error {
 		s.a.classes[q.name], s.a.defaults[q.name] = sq, q.def
 	}
 	for range 5 {
-		ts, pass, err := s.step(ctx, s.a.warm, 4, nil)
+		ts, got, err := s.step(ctx, s.a.warm, 4, nil)
 		if err != nil {
 			return err
 		}
 		for _, x := range ts {
 			for _, sec := range x.Seconds {
-				s.share[x.Class] += sec / pass / 5
+				s.share[x.Class] += sec / got.Pass / 5
 			}
 		}
 	}
@@ -56,7 +56,7 @@ func (s *noiseStudy) prepare(ctx context.Context) error {
 }
 
 // step runs passes with the configurations given by class, the default where there is none.
-func (s *noiseStudy) step(ctx context.Context, warm, repeat int, by map[string]kernel.Config) ([]insitu.Timing, float64, error) {
+func (s *noiseStudy) step(ctx context.Context, warm, repeat int, by map[string]kernel.Config) ([]insitu.Timing, runner.StepTimes, error) {
 	var as []insitu.Assignment
 	for _, c := range s.classes {
 		cfg, ok := by[c.String()]
@@ -67,18 +67,18 @@ func (s *noiseStudy) step(ctx context.Context, warm, repeat int, by map[string]k
 	}
 	h, err := s.a.deal(ctx, as)
 	if err != nil {
-		return nil, 0, err
+		return nil, runner.StepTimes{}, err
 	}
 	h.Warm, h.Repeat = warm, repeat
 	got, err := s.a.run(ctx, h)
-	return s.a.timings(h, got), got.Pass, err
+	return s.a.timings(h, got), got, err
 }
 
-// spread collects pairs until the time is up.
-func (s *noiseStudy) spread(ctx context.Context, each time.Duration, pair func(context.Context, int) (float64, error)) (Spread, error) {
+// byRuns collects pairs of runs until the time is up.
+func (s *noiseStudy) byRuns(ctx context.Context, each time.Duration) (Spread, error) {
 	var xs []float64
-	for end := time.Now().Add(each); time.Now().Before(end); {
-		x, err := pair(ctx, len(xs))
+	for end := s.t.now().Add(each); s.t.now().Before(end); {
+		x, err := s.byRun(ctx, len(xs))
 		if err != nil {
 			return Spread{}, err
 		}
@@ -88,14 +88,14 @@ func (s *noiseStudy) spread(ctx context.Context, each time.Duration, pair func(c
 }
 
 // inSitu is one pair of the default against itself: two steps in which the layers change sides, each
-// class weighed by its share of the step.
-func (s *noiseStudy) inSitu(ctx context.Context, n int) (float64, error) {
-	total := 0.0
+// class weighed by its share of the step, and the longer wait of the two.
+func (s *noiseStudy) inSitu(ctx context.Context, n int) (total, wait float64, err error) {
 	for turn := range 2 {
-		ts, _, err := s.step(ctx, s.a.warm, s.a.repeat, nil)
+		ts, got, err := s.step(ctx, s.a.warm, s.a.repeat, nil)
 		if err != nil {
-			return 0, err
+			return 0, 0, err
 		}
+		wait = max(wait, got.Wait.Share)
 		for _, x := range ts {
 			d := sides(x.Seconds, turn+n)
 			if len(x.Seconds) > 1 {
@@ -104,7 +104,7 @@ func (s *noiseStudy) inSitu(ctx context.Context, n int) (float64, error) {
 			total += s.share[x.Class] * d
 		}
 	}
-	return total, nil
+	return total, wait, nil
 }
 
 // sides is the difference of the mean ln seconds of odd and even layers, its sign by turn. A single
@@ -123,11 +123,11 @@ func sides(seconds []float64, turn int) float64 {
 func (s *noiseStudy) byRun(ctx context.Context, n int) (float64, error) {
 	var ln [2]float64
 	for turn := range 2 {
-		_, pass, err := s.step(ctx, s.a.warm, noiseRun, nil)
+		_, got, err := s.step(ctx, s.a.warm, noiseRun, nil)
 		if err != nil {
 			return 0, err
 		}
-		ln[(turn+n)%2] = math.Log(pass)
+		ln[(turn+n)%2] = math.Log(got.Pass)
 	}
 	return ln[1] - ln[0], nil
 }
@@ -200,21 +200,21 @@ func (s *noiseStudy) rankInSitu(ctx context.Context, each time.Duration, c model
 			}
 		}
 	}}
-	return out, insitu.Run(ctx, s.a, []insitu.Search{sr}, s.t.until(time.Now().Add(each), bench.Test{Gen: 1}))
+	return out, insitu.Run(ctx, s.a, []insitu.Search{sr}, s.t.inTime(s.t.now().Add(each), bench.Test{Gen: 1}))
 }
 
 // rankWhole does the same with whole steps: one configuration in all layers at a time.
 func (s *noiseStudy) rankWhole(ctx context.Context, each time.Duration, class string, arms []kernel.Config) ([][]float64, error) {
 	out := make([][]float64, len(arms))
 	orders := stat.NewOrders(len(arms), s.t.Seed)
-	for end := time.Now().Add(each); time.Now().Before(end); {
+	for end := s.t.now().Add(each); s.t.now().Before(end); {
 		ln := make([]float64, len(arms))
 		for _, i := range orders.Next() {
-			_, pass, err := s.step(ctx, s.a.warm, s.a.repeat, map[string]kernel.Config{class: arms[i]})
+			_, got, err := s.step(ctx, s.a.warm, s.a.repeat, map[string]kernel.Config{class: arms[i]})
 			if err != nil {
 				return nil, err
 			}
-			ln[i] = math.Log(pass)
+			ln[i] = math.Log(got.Pass)
 		}
 		for i := range arms {
 			out[i] = append(out[i], ln[0]-ln[i])

@@ -10,12 +10,15 @@ import (
 	"github.com/tilewright/tilewright/tuner/wire"
 )
 
-// process is what the judge needs of a runner.
+// process is what a tune needs of a runner.
 type process interface {
 	Load(ctx context.Context, l runner.Load) (runner.Loaded, error)
 	Bench(ctx context.Context, b runner.Bench, rec *wire.Receipt) (runner.Benched, error)
+	Step(ctx context.Context, st runner.Step, artifacts map[string]*kernel.Artifact, rec *wire.Receipt) (runner.StepTimes, error)
+	Lay(ctx context.Context, l runner.Lay) error
 	SetKnobs(ctx context.Context, k kernel.Knobs) error
 	Pack(ctx context.Context, p runner.Pack) (float64, error)
+	Probe(ctx context.Context, a *kernel.Artifact) error
 	// Expected is what the receipt of the last job had to show.
 	Expected() wire.Receipt
 	Close()
@@ -23,7 +26,7 @@ type process interface {
 
 var _ process = (*runner.Runner)(nil)
 
-// startRunner starts a fresh process for an arm.
+// startRunner starts a fresh process for an arm. A test puts another in its place.
 func startRunner(ctx context.Context, p *planner) (process, error) { return runner.Start(ctx, p) }
 
 // errBudget ends what the deadline overtook. It is no failure: what is known by then is judged.

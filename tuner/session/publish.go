@@ -31,7 +31,12 @@ func (t *tune) publish(ctx context.Context, c confirmation) error {
 		return t.finish()
 	}
 	for _, g := range c.phases() {
-		if i := slices.IndexFunc(old.Evidence, func(e cache.Evidence) bool { return e.Phase == g.phase }); i >= 0 && t.keeps(g) && t.sameLayouts(old.Arm, arm) {
+		i := slices.IndexFunc(old.Evidence, func(e cache.Evidence) bool { return e.Phase == g.phase })
+		same := t.sameLayouts(old.Arm, arm)
+		if i >= 0 && t.keeps(g) && !same && old.Evidence[i].Decision == string(measure.Winner) {
+			t.drops(g.phase, "its weights lay otherwise than those of this tune")
+		}
+		if i >= 0 && t.keeps(g) && same {
 			d.Evidence = append(d.Evidence, old.Evidence[i])
 			if hint != "" {
 				d.Mark(g.phase + " was not checked: " + hint)
@@ -96,6 +101,9 @@ func (t *tune) proof(g *judged) cache.Evidence {
 	}
 	if _, aside := t.aside[g.phase]; !t.asked[g.phase] && !aside {
 		e.Why = "it was not asked for"
+	}
+	if why := t.dropped[g.phase]; why != "" {
+		e.Why += "; " + why
 	}
 	return e
 }

@@ -48,15 +48,11 @@ func (t *tune) revalidate(ctx context.Context) (c confirmation, done bool, err e
 
 // hint returns the stored decision that wants a check, and why; why is "" if there is none.
 func (t *tune) hint() (d cache.Decision, why string) {
-	key, err := t.Target.DecisionKey()
-	if err != nil || t.Store == nil {
+	k := t.known()
+	if k.Look.Status != cache.Revalidate || len(t.claims(k.Decision)) == 0 {
 		return d, ""
 	}
-	d, look := t.Store.Decision(key)
-	if look.Status != cache.Revalidate || len(t.claims(d)) == 0 {
-		return d, ""
-	}
-	return d, look.Why
+	return k.Decision, k.Look.Why
 }
 
 // claims are the phases, of those that are tuned for, in which the decision has a winner.

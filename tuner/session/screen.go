@@ -63,6 +63,10 @@ func (s screened) clear() bool { return s.Gain > smallGain && s.Blocks >= freshB
 
 func (t *tune) screen(ctx context.Context) error {
 	layouts := time.Duration(shareLayouts * float64(t.left()))
+	t.keepAside()
+	if t.keeping != "" {
+		layouts = 0
+	}
 	total := t.left() - t.confirmNeeds() - time.Duration(shareKnobs*float64(t.left())) - layouts
 	var on []stage
 	sum := 0.0
@@ -73,12 +77,16 @@ func (t *tune) screen(ctx context.Context) error {
 		}
 	}
 	for _, s := range on {
-		end := time.Now().Add(time.Duration(float64(total) * s.share / sum))
+		end := t.now().Add(time.Duration(float64(total) * s.share / sum))
 		if err := t.screenStage(ctx, s, end); err != nil {
 			return fmt.Errorf("screen M=%d: %w", s.m, err)
 		}
 	}
-	if err := t.screenLayouts(ctx, time.Now().Add(layouts)); err != nil {
+	if t.keeping != "" {
+		t.Progress("layouts", "not searched: the stored winner of "+t.keeping+" reads the weights as they lie")
+		return nil
+	}
+	if err := t.screenLayouts(ctx, t.now().Add(layouts)); err != nil {
 		return fmt.Errorf("screen layouts: %w", err)
 	}
 	return nil
@@ -102,7 +110,7 @@ func (t *tune) screenStage(ctx context.Context, s stage, end time.Time) error {
 		for _, later := range rs[i:] {
 			left += weight(later)
 		}
-		until := time.Now().Add(time.Duration(float64(time.Until(end)) * weight(r) / left))
+		until := t.now().Add(time.Duration(float64(t.until(end)) * weight(r) / left))
 		if err := t.screenRound(ctx, s, r, until); err != nil {
 			return err
 		}
@@ -131,7 +139,7 @@ func (t *tune) screenRound(ctx context.Context, s stage, classes []model.Class, 
 		searches = append(searches, sr)
 	}
 	t.Progress("screen", fmt.Sprintf("M=%d, %d kinds of weights", s.m, len(searches)))
-	if err := insitu.Run(ctx, a, searches, t.until(end, a.test)); err != nil {
+	if err := insitu.Run(ctx, a, searches, t.inTime(end, a.test)); err != nil {
 		return err
 	}
 	return a.restore(ctx)
@@ -149,17 +157,17 @@ func (t *tune) newArena(s stage, end time.Time) *arena {
 // steps is about how many in-situ steps fit until the end of an arena.
 func (t *tune) steps(a *arena) int {
 	one := t.takes(bench.Test{Prompt: a.test.Prompt, Gen: a.test.Gen * (a.warm + a.repeat)})
-	return int(time.Until(a.end) / max(one, 1))
+	return int(t.until(a.end) / max(one, 1))
 }
 
 // patience is how long a workload may take before it counts as hung.
 func (t *tune) patience(w bench.Test) time.Duration { return max(15*time.Second, 30*t.takes(w)) }
 
-// until stops searches before a round that would not end in time.
-func (t *tune) until(end time.Time, w bench.Test) func() error {
-	last, longest := time.Now(), t.takes(bench.Test{Prompt: w.Prompt, Gen: 3 * w.Gen})
+// inTime stops searches before a round that would not end in time.
+func (t *tune) inTime(end time.Time, w bench.Test) func() error {
+	last, longest := t.now(), t.takes(bench.Test{Prompt: w.Prompt, Gen: 3 * w.Gen})
 	return func() error {
-		now := time.Now()
+		now := t.now()
 		longest, last = max(longest, now.Sub(last)), now
 		if now.Add(longest).After(end) {
 			return search.ErrBudget
@@ -211,10 +219,10 @@ func (t *tune) search(ctx context.Context, a *arena, q quest) (insitu.Search, er
 	run := func(src search.Source) error {
 		vetted := &vetting{t: t, ctx: ctx, src: src, def: q.def, end: a.end, failed: map[string]string{}}
 		rec := &recorded{t: t, src: vetted, name: fmt.Sprintf("%s m%d", q.name, a.m), def: q.def}
-		start := time.Now()
+		start := t.now()
 		best, err := search.Pick(strat, q.def.Config, rec, search.RunOptions{
 			Batch: rec.batch(search.Batch(t.steps(a), len(layers))), Race: search.RaceOptions{Seed: q.seed}, Keep: search.FinalShare,
-			Left: func() float64 { return rec.left(time.Until(a.end).Seconds() / a.end.Sub(start).Seconds()) }})
+			Left: func() float64 { return rec.left(t.until(a.end).Seconds() / a.end.Sub(start).Seconds()) }})
 		q.done(best, rec.got > 0)
 		return err
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/tilewright/tilewright/cache"
 	"github.com/tilewright/tilewright/engine/model"
 	"github.com/tilewright/tilewright/kernel"
+	"github.com/tilewright/tilewright/search/stat"
 	"github.com/tilewright/tilewright/tuner/journal"
 	"github.com/tilewright/tilewright/tuner/measure"
 	"github.com/tilewright/tilewright/tuner/resolve"
@@ -110,8 +111,6 @@ type tune struct {
 	res      Result
 	asked    map[string]bool   // phases
 	aside    map[string]string // phases that cannot be judged, and why
-	now      func() time.Time
-	start    func(context.Context, *planner) (process, error)
 
 	mu      sync.Mutex                  // of best and res, while searches run
 	tuned   *planner                    // of the composed arm
@@ -127,7 +126,10 @@ type tune struct {
 	searched map[pointID]bool // where at least one block was measured
 	short    bool             // the confirmation under way is the check of a stored arm
 	vetting  sync.Mutex
-	deaths   map[string]int // that backends outlived before this tune
+	deaths   map[string]int    // that backends outlived before this tune
+	knows    *knowledge        // nil until it was asked for
+	keeping  string            // phase whose stored winner keeps the layouts as they are
+	dropped  map[string]string // phases whose stored winner is not carried over, and why
 }
 
 // pointID is a class at a tuning point.
@@ -140,8 +142,7 @@ type pointID struct {
 func newTune(o Options) *tune {
 	t := &tune{Options: o, deadline: o.Started.Add(o.Budget), best: map[pointID]screened{}, knobs: o.Knobs,
 		asked: map[string]bool{phaseDecode: o.Decode, phasePrefill: o.Prefill}, aside: map[string]string{},
-		layouts: map[model.Key]kernel.Layout{}, layoutGain: map[model.Key]float64{}, searched: map[pointID]bool{},
-		now: time.Now, start: startRunner}
+		layouts: map[model.Key]kernel.Layout{}, layoutGain: map[model.Key]float64{}, searched: map[pointID]bool{}, dropped: map[string]string{}}
 	t.res.Floors = map[string]measure.Floor{}
 	t.res.Floor = t.floorOf(phaseDecode)
 	tell := o.Progress
@@ -181,6 +182,11 @@ func Tune(ctx context.Context, o Options) (Result, error) {
 func (t *tune) run(ctx context.Context) error {
 	c, err := t.measure(ctx)
 	t.lab.close()
+	return t.conclude(ctx, c, err)
+}
+
+// conclude publishes what was measured, or says why there is nothing to publish.
+func (t *tune) conclude(ctx context.Context, c confirmation, err error) error {
 	switch {
 	case errors.Is(err, errBudget): // nothing is known that could be kept
 		t.unjudged()
@@ -201,6 +207,9 @@ func (t *tune) measure(ctx context.Context) (confirmation, error) {
 	var none confirmation
 	until, stop := t.within(ctx)
 	defer stop()
+	if err := t.keepLayouts(until); err != nil {
+		return none, overtaken(until, err)
+	}
 	t.Progress("load", t.Target.Model.Spec.Name)
 	r, err := t.lab.runner(until)
 	if err != nil {
@@ -213,7 +222,7 @@ func (t *tune) measure(ctx context.Context) (confirmation, error) {
 	if c, done, err := t.revalidate(ctx); done || err != nil {
 		return c, err
 	}
-	if t.left() > 3*t.duelTakes()+reserve { // else what the screening finds could not be confirmed
+	if t.left() > stat.MinPairs*t.duelTakes()+reserve { // else what the screening finds could not be confirmed
 		if err := t.explore(until); errors.Is(err, errBudget) {
 			t.skipped = true
 		} else if err != nil {
@@ -255,4 +264,9 @@ func unknown() measure.Ratio {
 	return measure.Ratio{Median: math.NaN(), Lo: math.Inf(-1), Hi: math.Inf(1)}
 }
 
-func (t *tune) left() time.Duration { return t.deadline.Sub(t.now()) }
+func (t *tune) now() time.Time { return t.lab.now() }
+
+func (t *tune) left() time.Duration { return t.until(t.deadline) }
+
+// until is the time from now to a moment.
+func (t *tune) until(end time.Time) time.Duration { return end.Sub(t.now()) }

@@ -69,7 +69,7 @@ func (t *tune) look(ctx context.Context) error {
 	points := slices.DeleteFunc(slices.Clone(surveyed), func(m int) bool { return !t.asked[phaseOf(m)] })
 	for i, m := range points {
 		k := slices.IndexFunc(stages, func(s stage) bool { return s.m == m })
-		end := time.Now().Add((t.left() - reserve) / time.Duration(len(points)-i))
+		end := t.now().Add((t.left() - reserve) / time.Duration(len(points)-i))
 		if err := t.screenStage(ctx, stages[k], end); err != nil {
 			return overtaken(ctx, err)
 		}

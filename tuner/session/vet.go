@@ -58,7 +58,7 @@ func (v *vetting) vet(c kernel.Config) (string, error) {
 	if why, seen := v.failed[key]; seen {
 		return why, nil
 	}
-	if !time.Now().Before(v.end) {
+	if !v.t.now().Before(v.end) {
 		return "", search.ErrBudget
 	}
 	why := ""

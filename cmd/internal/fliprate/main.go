@@ -24,6 +24,8 @@ import (
 	"path/filepath"
 	"strings"
 	"time"
+
+	"github.com/tilewright/tilewright/cmd/internal/burn"
 )
 
 type flags struct {
@@ -126,7 +128,7 @@ func once(ctx context.Context, f flags, command []string, cache string) (Run, []
 	var stdout, stderr bytes.Buffer
 	c.Stdout, c.Stderr = &stdout, &stderr
 	if f.stress >= 0 {
-		stop, err := burn(f.stress)
+		stop, err := burn.Core(f.stress)
 		if err != nil {
 			return Run{}, nil, err
 		}

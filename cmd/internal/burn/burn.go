@@ -1,4 +1,5 @@
-package main
+// Package burn keeps a core busy, for studies of what a busy machine does to a tune.
+package burn
 
 import (
 	"fmt"
@@ -10,15 +11,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Bursts of the stress mode, on average.
+// Bursts, on average.
 const (
 	burst = 700 * time.Millisecond
 	pause = 1800 * time.Millisecond
 )
 
-// burn keeps a core busy in bursts of random length until stop is called, from this process: the
-// tuner must not take it for one of its own.
-func burn(core int) (stop func(), err error) {
+// Core keeps a core busy in bursts of random length until stop is called, from this process.
+func Core(core int) (stop func(), err error) {
 	quit, ready := make(chan struct{}), make(chan error)
 	var wg sync.WaitGroup
 	wg.Go(func() {
@@ -26,7 +26,7 @@ func burn(core int) (stop func(), err error) {
 		var set unix.CPUSet
 		set.Set(core)
 		if err := unix.SchedSetaffinity(0, &set); err != nil {
-			ready <- fmt.Errorf("-stress-core %d: %w", core, err)
+			ready <- fmt.Errorf("keep core %d busy: %w", core, err)
 			return
 		}
 		ready <- nil
