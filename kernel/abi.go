@@ -30,7 +30,8 @@ type LinearArgs struct {
 	ASum   unsafe.Pointer // int32 or f32 [K/Group][MR]
 	Out    unsafe.Pointer // f32, first row, first channel
 	Panels int64
-	LDC    int64 // bytes between rows of Out
+	LDC    int64          // bytes between rows of Out
+	Tmp    unsafe.Pointer // scratch, Exec.ScratchBytes, 64-byte aligned
 }
 
 // UnpackArgs is the block of the entry "unpack": Panels panels of codes -> Exec.PanelStride bytes

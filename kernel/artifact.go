@@ -46,7 +46,7 @@ type Exec struct {
 	NC           int  `json:"nc,omitempty"`            // OpLinear: panels per cache block, 0 = all
 	MC           int  `json:"mc,omitempty"`            // OpLinear: rows per cache block, 0 = all
 	Chunk        int  `json:"chunk,omitempty"`         // OpLinear of one row: panels a worker takes at once; 0 = one static share
-	ScratchBytes int  `json:"scratch_bytes,omitempty"` // OpAttn, OpQuant
+	ScratchBytes int  `json:"scratch_bytes,omitempty"` // OpAttn, OpQuant, OpLinear
 	Unit         int  `json:"unit,omitempty"`          // OpStream: bytes; OpPeak: MACs per iteration
 }
 

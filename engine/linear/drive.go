@@ -16,8 +16,8 @@ type Worker struct {
 	args   *kernel.LinearArgs
 	unpack *kernel.UnpackArgs
 	block  *mem.Block
-	panels *mem.Block
-	room   int
+	panels room
+	tmp    room
 
 	Acts []Packed // what the worker's jobs read, one for each Act of the point
 }
@@ -34,20 +34,24 @@ func NewWorker() (*Worker, error) {
 // Close frees the worker's memory.
 func (w *Worker) Close() {
 	w.block.Free()
-	w.panels.Free()
+	w.panels.block.Free()
+	w.tmp.block.Free()
 }
 
-// reserve makes room for n bytes of unpacked panels.
-func (w *Worker) reserve(n int) {
-	if n <= w.room {
-		return
+// room is memory that grows.
+type room struct{ block *mem.Block }
+
+// reserve makes room for n bytes, whose old content is lost, and returns where they are.
+func (r *room) reserve(n int, huge bool) unsafe.Pointer {
+	if r.block == nil || n > len(r.block.Bytes()) {
+		b, err := mem.New(n, huge)
+		if err != nil {
+			panic(err) // becomes the error of the region
+		}
+		r.block.Free()
+		r.block = b
 	}
-	b, err := mem.New(n, true)
-	if err != nil {
-		panic(err) // becomes the error of the region
-	}
-	w.panels.Free()
-	w.panels, w.room = b, n
+	return mem.Addr(r.block.Bytes())
 }
 
 // Job is one run of a region: rows M of activations, packed once for each Act of the point and found
@@ -165,9 +169,8 @@ func (j *Job) tile(w *Worker, s, b0, b1, p0, p1 int) {
 		}
 		return
 	}
-	w.reserve((p1 - p0) * k.PanelStride)
 	codes, scales := t.Panel(p0)
-	*w.unpack = kernel.UnpackArgs{W: codes, S: scales, Out: mem.Addr(w.panels.Bytes()), Panels: int64(p1 - p0)}
+	*w.unpack = kernel.UnpackArgs{W: codes, S: scales, Out: w.panels.reserve((p1-p0)*k.PanelStride, true), Panels: int64(p1 - p0)}
 	k.Unpack(unsafe.Pointer(w.unpack))
 	k.Count(0, int64(p1-p0)*int64(t.Stride()))
 	for b := b0; b < b1; b++ {
@@ -193,7 +196,7 @@ func (j *Job) call(w *Worker, s, b, lo, hi int) {
 	codes, scales := t.Panel(lo)
 	stride := t.PanelBytes
 	if k.Panel {
-		codes, stride = mem.Addr(w.panels.Bytes()), k.PanelStride
+		codes, stride = mem.Addr(w.panels.block.Bytes()), k.PanelStride
 	}
 	width := t.Layout.NR() * 4
 	out := unsafe.Add(j.Out, b*k.MR*j.Stride+j.Cols[s]*4+lo*width)
@@ -201,16 +204,20 @@ func (j *Job) call(w *Worker, s, b, lo, hi int) {
 	if k.Streams > 1 {
 		n -= n % k.Streams
 	}
+	var tmp unsafe.Pointer
+	if k.ScratchBytes > 0 {
+		tmp = w.tmp.reserve(k.ScratchBytes, false)
+	}
 	calls := int64(0)
 	if n > 0 {
 		*w.args = kernel.LinearArgs{W: codes, S: scales, A: in.A, AScale: in.Scale, ASum: in.Sum,
-			Out: out, Panels: int64(n), LDC: int64(j.Stride)}
+			Out: out, Panels: int64(n), LDC: int64(j.Stride), Tmp: tmp}
 		k.Main(unsafe.Pointer(w.args))
 		calls++
 	}
 	for ; n < hi-lo; n++ {
 		*w.args = kernel.LinearArgs{W: unsafe.Add(codes, n*stride), S: unsafe.Add(scales, n*t.ScaleBytes),
-			A: in.A, AScale: in.Scale, ASum: in.Sum, Out: unsafe.Add(out, n*width), Panels: 1, LDC: int64(j.Stride)}
+			A: in.A, AScale: in.Scale, ASum: in.Sum, Out: unsafe.Add(out, n*width), Panels: 1, LDC: int64(j.Stride), Tmp: tmp}
 		k.Tail(unsafe.Pointer(w.args))
 		calls++
 	}

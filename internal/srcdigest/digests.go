@@ -3,9 +3,9 @@
 package srcdigest
 
 var digests = map[string]string{
-	"kernel":          "2cbf05ea1bb930e00da06637ba1c51df56901d05f75084d0c0ad65434f11168f",
-	"engine":          "2d16f4fde7f24b110b56592fa75c827fb8a379e989155d84a5d82bbe44ea7fb0",
-	"plugins/x86":     "8a37827ea39fb1b465c3c69be227613484e5cb7ed74290894712b4378d75527d",
+	"kernel":          "ac26809f48423dbac9078937a865a77e723eaf6a8d038768975deabc70589740",
+	"engine":          "b7a5893ecbf73ff07c5f0acd05ebff41b30ec42d43399fa359aa29e19bf5559b",
+	"plugins/x86":     "ea5ab1fab9becee709c10160b1362280ac0a10310d45e861dd25177c10c81a18",
 	"plugins/avx512":  "da6897d229254f62c9b7140bfa0d7ab61691430cf2e0590c1656b4e3273ffd1b",
 	"plugins/avx2":    "f300d26d61b3ea16d829dad8208ea608efd21cc1d90d65f660a22c109d971521",
 	"plugins/generic": "07c8b4707778ed4ebe38ffb7223a64af50f8e6ca4d5d20f9ab32bfe2403b3818",

@@ -19,6 +19,7 @@ type tile struct {
 	rows    bool // operand order: rows outside, expanded weights kept; else weights outside
 	hi      bool // own accumulators for nibble planes left in place
 	fmem    bool // float accumulators in the output tile, else in registers
+	imem    bool // int32 accumulators in scratch memory, else in registers, beside int16 sums
 	panel   bool // weights are the panel that unpack made
 	pf      int  // prefetch distance in bytes, 0 for none
 	hint    uint8
@@ -34,7 +35,7 @@ func newTile(isa ISA, p kernel.Problem, c kernel.Config) tile {
 	}
 	return tile{p: p, isa: isa,
 		mr: at(parMR, 1), streams: at(parStreams, 1), vecs: at(parVecs, 1), ku: at(parKU, int(unrolls(tile{p: p, isa: isa})[0])),
-		rows: at(parOrder, 0) == 1, hi: at(parHi, 0) == 1, fmem: at(parFMem, 0) == 1, panel: at(parPanel, 0) == 1,
+		rows: at(parOrder, 0) == 1, hi: at(parHi, 0) == 1, fmem: at(parFMem, 0) == 1, imem: at(parIMem, 0) == 1, panel: at(parPanel, 0) == 1,
 		pf: at(parPrefetch, 0), hint: uint8(at(parHint, 1))}
 }
 
@@ -96,6 +97,9 @@ func (t tile) nibbleK() int {
 // have registers of their own meanwhile.
 func (t tile) wide() bool   { return t.dot() == dotNibble && t.p.Format.Group > t.nibbleK() }
 func (t tile) sums16() bool { return t.wide() && t.nibbleK() > 4 }
+
+// unrolled reports whether one iteration of the inner loop is a whole group.
+func (t tile) unrolled() bool { return t.ku == t.span() }
 
 // narrow reports whether a group ends with its only int16 sums.
 func (t tile) narrow() bool { return t.dot() == dotNibble && !t.wide() }
@@ -166,14 +170,16 @@ const (
 	regOut, regLDC, regSuper           = amd64.R12, amd64.R13, amd64.RBX // regSuper: super-scales of a group
 	regGroups, regInner                = amd64.RAX, amd64.RCX
 	regLDC3, regOut5, regOut10         = amd64.R15, amd64.R11, amd64.R14 // 3*LDC; rows 5 and 10 of Out
+	regTmp                             = regOut10                        // scratch, of tiles of at most 10 rows
 )
 
 func newLinear(t tile) *linear {
 	l := &linear{Emitter: NewEmitter(t.isa), tile: t, c: t.codec()}
+	l.operands() // first: instructions that read low registers are shorter
 	n := t.mr * t.width()
 	l.acc = l.Vecs(n)
 	l.acc16 = l.acc
-	if t.sums16() {
+	if t.sums16() && !t.imem {
 		l.acc16 = l.Vecs(n)
 	}
 	if t.hi {
@@ -182,7 +188,6 @@ func newLinear(t tile) *linear {
 	if t.grouped() && !t.fmem {
 		l.facc = l.Vecs(n * t.passes())
 	}
-	l.operands()
 	l.constants()
 	return l
 }

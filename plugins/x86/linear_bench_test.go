@@ -17,13 +17,13 @@ import (
 // workload is a linear op on random memory, driven on one thread as the engine does it: cache
 // blocks of panels outside, blocks of rows inside, calls of at most MaxCallBytes.
 type workload struct {
-	p                           kernel.Problem
-	x                           kernel.Exec
-	entries                     kerneltest.Funcs
-	rows                        int
-	w, s, a, scale, sum, out, u []byte
-	args                        *kernel.LinearArgs
-	unpack                      *kernel.UnpackArgs
+	p                                kernel.Problem
+	x                                kernel.Exec
+	entries                          kerneltest.Funcs
+	rows                             int
+	w, s, a, scale, sum, out, u, tmp []byte
+	args                             *kernel.LinearArgs
+	unpack                           *kernel.UnpackArgs
 }
 
 func newWorkload(t testing.TB, isa ISA, p kernel.Problem, c kernel.Config, rows int) *workload {
@@ -40,6 +40,7 @@ func newWorkload(t testing.TB, isa ISA, p kernel.Problem, c kernel.Config, rows 
 		nc = panels
 	}
 	l.u = memory("u", nc*l.x.PanelStride+64)
+	l.tmp = memory("tmp", l.x.ScratchBytes+64)
 	l.args, l.unpack = block[kernel.LinearArgs]("args"), block[kernel.UnpackArgs]("unpack")
 	l.run()
 	return l
@@ -105,7 +106,7 @@ func (l *workload) panels(first, n int) {
 			*l.args = kernel.LinearArgs{W: unsafe.Add(w, i*pb), S: unsafe.Pointer(&l.s[(first+i)*sb]),
 				A: unsafe.Pointer(&l.a[m*l.p.K*l.p.Arith.Bytes()]), AScale: unsafe.Pointer(&l.scale[4*m*groups]),
 				ASum: unsafe.Pointer(&l.sum[4*m*groups]), Out: unsafe.Pointer(&l.out[m*ldc+(first+i)*l.p.Layout.NR()*4]),
-				Panels: int64(c), LDC: int64(ldc)}
+				Panels: int64(c), LDC: int64(ldc), Tmp: unsafe.Pointer(&l.tmp[0])}
 			l.entries[entry](unsafe.Pointer(l.args))
 			i += c
 		}

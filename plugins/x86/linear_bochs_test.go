@@ -85,13 +85,17 @@ func (e *emulated) add(t testing.TB, b *bochs.Batch) {
 	for i := range e.out {
 		e.out[i] = float32(math.NaN())
 	}
+	tmp := make([]byte, x.ScratchBytes)
 	call := func(entry string, first, n int) {
 		args := kernel.LinearArgs{W: ptr(codes[first*pb:]), A: ptr(acts), AScale: ptr(as), ASum: ptr(sums),
 			Out: ptr(e.out[first*l.NR():]), Panels: int64(n), LDC: int64(panels * l.NR() * 4)}
 		if sb > 0 {
 			args.S = ptr(scales[first*sb:])
 		}
-		b.CallArtifact(t, e.a, entry, &args, codes, scales, acts, as, sums, e.out)
+		if len(tmp) > 0 {
+			args.Tmp = ptr(tmp)
+		}
+		b.CallArtifact(t, e.a, entry, &args, codes, scales, acts, as, sums, e.out, tmp)
 	}
 	whole := panels / x.Streams * x.Streams
 	if whole > 0 {

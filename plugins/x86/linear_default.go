@@ -11,11 +11,12 @@ func linearDefaults(isa ISA, p kernel.Problem) []kernel.Config {
 	base := kernel.Config{parHint: 1}
 	switch {
 	case p.M > 8:
-		// Unpacking pays where few rows share the work of expanding nibbles, and for six bits sooner.
-		base[parPanel] = int64(b2i(p.M > 64 && isa.EVEX || p.Arith == kernel.F32 || p.Format.Bits == 6))
+		// Unpacking pays where many rows share its work, and for six bits sooner.
+		base[parPanel] = int64(b2i(p.M > 64 || p.Arith == kernel.F32 || p.Format.Bits == 6))
+		base[parIMem] = 1 // twice the tile
 		// One broadcast for all vectors halves the loads; what is expanded on the way is better used up.
 		base[parOrder] = max(base[parPanel], int64(b2i(!isa.EVEX)))
-		base[parBlock] = 384
+		base[parBlock] = 128 // activations stream through the second-level cache, 256 to 512 KiB, beside it
 		if isa.EVEX {
 			base[parBlock] = 768 // processors with AVX-512 have second-level caches of 1 to 2 MiB
 		}
@@ -34,8 +35,8 @@ func linearDefaults(isa ISA, p kernel.Problem) []kernel.Config {
 	switch {
 	case p.M == 1:
 		unroll = append([]int64{128}, unroll...)
-	case p.M > 8 && !isa.EVEX && p.Arith == kernel.A16:
-		unroll = unroll[2:] // four planes and six rows: a longer body leaves the cache of decoded instructions
+	case p.M > 8 && !isa.EVEX && p.Arith != kernel.F32:
+		unroll = unroll[p.Arith.Bytes():] // a longer body leaves the cache of decoded instructions
 	}
 	var out []kernel.Config
 	for _, t := range defaultTiles(isa, p) {
@@ -77,6 +78,8 @@ func defaultTiles(isa ISA, p kernel.Problem) [][3]int64 {
 		tiles([3]int64{12, 1, 2})
 	case p.Format.Bits == 6 && p.Arith != kernel.F32:
 		tiles([3]int64{4, 1, 2}, [3]int64{3, 1, 2})
+	case p.Arith == kernel.A8 && p.M > 64:
+		tiles([3]int64{5, 1, 2}, [3]int64{4, 1, 2}) // two registers are left for constants and scales
 	default:
 		tiles([3]int64{6, 1, 2}, [3]int64{4, 1, 2}, [3]int64{3, 1, 2})
 	}

@@ -85,6 +85,9 @@ func (t tile) exec(c kernel.Config) kernel.Exec {
 	if t.panel {
 		x.PanelStride = t.panelBytes()
 	}
+	if t.imem {
+		x.ScratchBytes = t.mr * t.width() * t.isa.Bytes()
+	}
 	if kb := int(c[parBlock]); kb > 0 {
 		x.NC = max(1, kb<<10/t.panelBytes()/t.streams) * t.streams
 	}

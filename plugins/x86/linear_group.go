@@ -24,6 +24,10 @@ func (l *linear) clearAcc() {
 	if l.narrow() {
 		return
 	}
+	if l.imem {
+		l.clearScratch()
+		return
+	}
 	for m := range l.mr {
 		row := l.acc[m*l.width():][:l.width()]
 		switch {
@@ -40,6 +44,25 @@ func (l *linear) clearAcc() {
 			for _, v := range row {
 				l.Zero(v)
 			}
+		}
+	}
+}
+
+// clearScratch does so for accumulators in scratch memory.
+func (l *linear) clearScratch() {
+	v := l.work[0]
+	switch {
+	case l.sumCoef() == 0 && l.unrolled():
+		return
+	case l.sumCoef() == 0:
+		l.Zero(v)
+	}
+	for m := range l.mr {
+		if l.sumCoef() != 0 {
+			l.debt(v, m)
+		}
+		for i := range l.width() {
+			l.StoreV(l.scratch(m*l.width()+i), v)
 		}
 	}
 }
@@ -90,6 +113,15 @@ func (l *linear) startGroup(pass int) {
 // endGroup adds scale*(activation scale)*(sum of products) and offset*(activation scale)*(sum of
 // activations) to the float accumulators, a chunk at a time.
 func (l *linear) endGroup(pass int) {
+	if l.imem && !l.unrolled() {
+		for at, v := range l.acc {
+			l.LoadV(v, l.scratch(at))
+		}
+	}
+	if l.inTurn() {
+		l.endInTurn(pass)
+		return
+	}
 	for first := 0; first < l.width(); first += l.chunk() {
 		e := groupEnd{linear: l, pass: pass, first: first, n: min(l.chunk(), l.width()-first)}
 		for i := range e.n {
@@ -98,7 +130,26 @@ func (l *linear) endGroup(pass int) {
 			}
 		}
 		e.widen()
-		e.apply()
+		e.applyScale()
+		e.applyRest()
+		e.emit()
+	}
+}
+
+// inTurn reports whether the end of a group has registers for the scales of all vectors, but not for
+// their offsets beside them: row values are then loaded once, not for each chunk.
+func (l *linear) inTurn() bool {
+	return l.p.Format.Offset && !l.asFloats() && l.idle == 0 && l.chunk() < l.width() && l.width() < len(l.work)
+}
+
+// endInTurn applies all scales, then all offsets, from the same registers.
+func (l *linear) endInTurn(pass int) {
+	e := groupEnd{linear: l, pass: pass, n: l.width(), together: true}
+	for kind, apply := range []func(){func() { e.widen(); e.applyScale() }, e.applyRest} {
+		for i := range e.n {
+			l.loadScaleKind(e.groupScales(i)[0], l.row(), pass, i, kind)
+		}
+		apply()
 		e.emit()
 	}
 }
@@ -107,7 +158,16 @@ func (l *linear) endGroup(pass int) {
 type groupEnd struct {
 	*linear
 	pass, first, n int
+	together       bool // one register for each vector, which holds its scale or its offset
 	steps          []func(m int)
+}
+
+// groupScales are the registers of vector i of the chunk.
+func (e *groupEnd) groupScales(i int) []amd64.Vec {
+	if e.together {
+		return []amd64.Vec{e.work[i]}
+	}
+	return e.linear.groupScales(i)
 }
 
 // emit emits the steps, each a row behind the one before: what it reads is ready then, and the stores
@@ -120,6 +180,7 @@ func (e *groupEnd) emit() {
 			}
 		}
 	}
+	e.steps = nil
 }
 
 // step adds a step that does f to every sum of a row; r is the value of the row.
@@ -149,28 +210,39 @@ func (e *groupEnd) widen() {
 	}
 }
 
-// apply scales the sums and adds them to the float accumulators.
-func (e *groupEnd) apply() {
+// applyScale scales the sums; without offset by the scale of the activations, or as floats.
+func (e *groupEnd) applyScale() {
 	integer, offset := e.p.Arith != kernel.F32, e.p.Format.Offset
-	last := rowNothing // what meets the accumulators: the activation scale, or without offset the scale
-	if integer && (offset || e.asFloats()) {
-		last = rowScale
-	}
-	switch {
-	case e.asFloats():
+	if e.asFloats() {
 		e.step(rowNothing, func(_, _ int, x amd64.Vec, s []amd64.Vec, _ any) { e.Op(amd64.VFMADD213PS, x, s[0], s[len(s)-1]) })
-	case integer:
+		return
+	}
+	if integer {
 		e.step(rowNothing, func(_, _ int, x amd64.Vec, _ []amd64.Vec, _ any) { e.Op(amd64.VCVTDQ2PS, x, x) })
 	}
 	switch {
-	case e.asFloats():
 	case offset:
 		e.step(rowNothing, func(_, _ int, x amd64.Vec, s []amd64.Vec, _ any) { e.Op(amd64.VMULPS, x, x, s[0]) })
 	case integer:
 		e.step(rowScale, func(_, _ int, x amd64.Vec, _ []amd64.Vec, f any) { e.Op(amd64.VMULPS, x, x, f) })
 	}
+}
+
+// applyRest adds offsets, and what is then to be scaled by the other scale to the float accumulators.
+func (e *groupEnd) applyRest() {
+	offset := e.p.Format.Offset
+	last := rowNothing // what meets the accumulators: the activation scale, or without offset the scale
+	if e.p.Arith != kernel.F32 && (offset || e.asFloats()) {
+		last = rowScale
+	}
 	if offset {
-		e.step(rowSum, func(_, _ int, x amd64.Vec, s []amd64.Vec, sum any) { e.Op(amd64.VFMADD231PS, x, s[1], sum) })
+		e.step(rowSum, func(_, _ int, x amd64.Vec, s []amd64.Vec, sum any) {
+			m := s[0]
+			if !e.together {
+				m = s[1]
+			}
+			e.Op(amd64.VFMADD231PS, x, m, sum)
+		})
 	}
 	e.step(last, func(m, i int, x amd64.Vec, s []amd64.Vec, f any) {
 		if f == nil && !offset {

@@ -15,12 +15,16 @@ func (l *linear) generate() ([]byte, error) {
 	l.arg(regS, unsafe.Offsetof(args.S))
 	l.arg(regOut, unsafe.Offsetof(args.Out))
 	l.arg(regLDC, unsafe.Offsetof(args.LDC))
+	if l.imem {
+		l.arg(regTmp, unsafe.Offsetof(args.Tmp))
+	}
 	if l.mr > 3 {
 		l.Lea(regLDC3, amd64.MX(regLDC, regLDC, 2, 0))
 	}
 	l.Align(32)
 	panel := l.Here()
 	l.arg(regA, unsafe.Offsetof(args.A))
+	l.AddI(regA, actAhead)
 	l.arg(regSum, unsafe.Offsetof(args.ASum))
 	l.arg(regScale, unsafe.Offsetof(args.AScale))
 	l.rowBases()
@@ -182,7 +186,7 @@ func (l *linear) madd(m, i, r, p int, v amd64.Vec, act any) {
 		}
 		if l.wide() && (k+4)%l.nibbleK() == 0 {
 			l.Op(amd64.VPMADDWD, sum, sum, l.ones)
-			l.Op(amd64.VPADDD, acc, acc, sum)
+			l.addWide(at, k+4, sum)
 		}
 	case dotByte:
 		l.Op(amd64.VPSIGNB, l.t, act, v)
@@ -192,6 +196,25 @@ func (l *linear) madd(m, i, r, p int, v amd64.Vec, act any) {
 	}
 }
 
+// addWide adds widened sums to accumulator at; k is where they end within the iteration. In scratch memory
+// the first sums of a group meet nothing, and the last stay in their register, where one iteration is a
+// whole group.
+func (l *linear) addWide(at, k int, sum amd64.Vec) {
+	if !l.imem {
+		l.Op(amd64.VPADDD, l.acc[at], l.acc[at], sum)
+		return
+	}
+	if !l.unrolled() || k > l.nibbleK() || l.sumCoef() != 0 {
+		l.Op(amd64.VPADDD, sum, sum, l.scratch(at))
+	}
+	if !l.unrolled() || k < l.ku {
+		l.StoreV(l.scratch(at), sum)
+	}
+}
+
+// scratch is where accumulator at is kept.
+func (l *linear) scratch(at int) amd64.Mem { return amd64.M(regTmp, at*l.isa.Bytes()) }
+
 // weights locates vector i of run r of the iteration, activation the dword of plane p and row m.
 func (l *linear) weights(r, pass, i int) amd64.Mem {
 	s, c, h := l.place(pass, i)
@@ -200,8 +223,11 @@ func (l *linear) weights(r, pass, i int) amd64.Mem {
 
 func (l *linear) activation(r, p, m int) amd64.Mem {
 	start := r / l.c.period * l.c.period * l.c.planes
-	return amd64.M(regA, ((start+l.c.step(r%l.c.period, p))*l.mr+m)*4)
+	return amd64.M(regA, ((start+l.c.step(r%l.c.period, p))*l.mr+m)*4-actAhead)
 }
+
+// actAhead is how far regA points ahead: displacements of one byte reach as far back as forward.
+const actAhead = 128
 
 // place is the stream, the column of the panel and the half of vector i of a pass.
 func (l *linear) place(pass, i int) (stream, col, half int) {

@@ -67,30 +67,35 @@ func (t tile) scaleRegs() int {
 // loadScale loads the scale of vector i, the offset if there is one, and if sums are read as floats what
 // takes the scale of floatZero off again. It may use tmp.
 func (l *linear) loadScale(v []amd64.Vec, tmp amd64.Vec, pass, i int) {
-	s, c, h := l.place(pass, i)
 	if l.asFloats() {
 		defer l.Op(amd64.VMULPS, v[len(v)-1], v[0], l.kf(-math.Float32frombits(floatZero)))
 		v = v[:len(v)-1]
 	}
 	for kind, d := range v {
-		from := l.superScale(pass, i, kind)
-		if l.p.Format.Super == kernel.SuperNone {
-			l.widenHalves(d, from)
-			continue
-		}
-		in := amd64.VPMOVZXBD
-		if l.p.Format.Super == kernel.SuperQ6K {
-			in = amd64.VPMOVSXBD
-		}
-		l.Op(in, d, amd64.M(regS, s*l.scalePanel()+c*16+h*8+kind*l.p.Layout.NR()))
-		l.Op(amd64.VCVTDQ2PS, d, d)
-		if l.supers != nil {
-			tmp = l.supers[(pass*l.width()+i)*l.scaleKinds()+kind]
-		} else {
-			l.widenHalves(tmp, from)
-		}
-		l.Op(amd64.VMULPS, d, d, tmp)
+		l.loadScaleKind(d, tmp, pass, i, kind)
 	}
+}
+
+// loadScaleKind loads the scale (kind 0) or the offset (1) of vector i. It may use tmp.
+func (l *linear) loadScaleKind(d, tmp amd64.Vec, pass, i, kind int) {
+	from := l.superScale(pass, i, kind)
+	if l.p.Format.Super == kernel.SuperNone {
+		l.widenHalves(d, from)
+		return
+	}
+	s, c, h := l.place(pass, i)
+	in := amd64.VPMOVZXBD
+	if l.p.Format.Super == kernel.SuperQ6K {
+		in = amd64.VPMOVSXBD
+	}
+	l.Op(in, d, amd64.M(regS, s*l.scalePanel()+c*16+h*8+kind*l.p.Layout.NR()))
+	l.Op(amd64.VCVTDQ2PS, d, d)
+	if l.supers != nil {
+		tmp = l.supers[(pass*l.width()+i)*l.scaleKinds()+kind]
+	} else {
+		l.widenHalves(tmp, from)
+	}
+	l.Op(amd64.VMULPS, d, d, tmp)
 }
 
 // widenHalves loads 16-bit floats of the format's scale type.

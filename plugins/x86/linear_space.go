@@ -15,6 +15,7 @@ const (
 	parOrder    = "order"
 	parHi       = "hi"
 	parFMem     = "fmem"
+	parIMem     = "imem"
 	parPanel    = "panel"
 	parKU       = "ku"
 	parPrefetch = "prefetch"
@@ -31,7 +32,7 @@ func linearSpace(isa ISA, p kernel.Problem) (kernel.Space, error) {
 	if err := checkLinear(p); err != nil {
 		return kernel.Space{}, err
 	}
-	s := newSpace("3")
+	s := newSpace("4")
 	t := tile{p: p, isa: isa, mr: 1, streams: 1, vecs: 1}
 	integer, many := p.Arith != kernel.F32, p.M > 8
 	add := func(name, doc string, values []int64, names ...string) {
@@ -43,6 +44,7 @@ func linearSpace(isa ISA, p kernel.Problem) (kernel.Space, error) {
 	add(parOrder, "weights: activations from memory or kept in registers; rows: expanded weights kept", []int64{0, 1}, "weights", "rows")
 	add(parHi, "own accumulators for high nibbles, left in place", choose(isa.EVEX && p.Format.Bits == 4 && integer, []int64{0, 1}, []int64{0}), "no", "yes")
 	add(parFMem, "float accumulators", choose(t.grouped(), []int64{0, 1}, []int64{0}), "registers", "output tile")
+	add(parIMem, "int32 accumulators of int16 sums", choose(t.sums16() && p.M > 1, []int64{0, 1}, []int64{0}), "registers", "scratch")
 	add(parPanel, "weights are unpacked to a panel once for all rows", choose(many && unpacks(p), []int64{0, 1}, []int64{0}), "no", "yes")
 	add(parKU, "k of one iteration of the inner loop", unrolls(t))
 	add(parPrefetch, "bytes ahead of the weights to prefetch", []int64{0, 512, 1024, 2048, 4096})
@@ -96,12 +98,12 @@ func unrolls(t tile) []int64 {
 // linearConstraints declares register pressure and code size in terms of the parameters.
 func linearConstraints(s *spaceBuilder, t tile) {
 	h, cols := t.isa.Halves(), t.p.Layout.Cols
-	accs := 1
-	if t.sums16() {
-		accs = 2
-	}
 	var regs sum
-	regs.add(accs, parMR, parVecs, parStreams)
+	regs.add(1, parMR, parVecs, parStreams)
+	if t.sums16() {
+		regs.add(1, parMR, parVecs, parStreams)
+		regs.add(-1, parMR, parVecs, parStreams, parIMem)
+	}
 	regs.add(1, parHi, parMR, parVecs, parStreams)
 	if t.grouped() {
 		regs.add(h*cols, parMR, parStreams)

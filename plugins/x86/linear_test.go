@@ -209,3 +209,27 @@ func TestLinearConfigs(t *testing.T) {
 		}
 	})
 }
+
+// Int32 accumulators in scratch memory: groups that are one iteration and groups of several, with and
+// without a start at the debt of a bias.
+func TestLinearScratch(t *testing.T) {
+	p := kernel.Problem{Op: kernel.OpLinear, Arith: kernel.A8, M: 512, N: 40, K: 256, Layout: kernel.Layout{Lanes: 16, Cols: 1}}
+	for _, f := range []kernel.Format{kernel.Asym(128), {Bits: 4, Group: 64, Bias: 8, Scale: kernel.ScaleF16}} {
+		p.Format = f
+		s := spaceOf(t, AVX2, p)
+		for _, ku := range []int64{32, 64, 128} {
+			c := s.Default()
+			c[parKU] = ku
+			if s.Check(c) != nil {
+				continue
+			}
+			a := emit(t, AVX2, p, c)
+			if a.Exec.ScratchBytes == 0 {
+				t.Errorf("%s [%s] takes no scratch memory", p, c)
+			}
+			if isas[0].native {
+				kerneltest.Test(t, &guardPages{}, load(t, a), a)
+			}
+		}
+	}
+}

@@ -71,9 +71,10 @@ func (b *bench) goldenLinear() error {
 	}
 	ldc := panels * l.NR() * 4
 	out := b.fill(act.MR * ldc)
+	tmp := b.fill((b.e.ScratchBytes + 63) &^ 63)
 	calls := func(entry string, first, n int) {
 		b.call(entry, w.at(first*stride), scales.at(first*sb), aBuf.Addr, asBuf.Addr, sumBuf.Addr,
-			out.at(first*l.NR()*4), uint64(n), uint64(ldc))
+			out.at(first*l.NR()*4), uint64(n), uint64(ldc), tmp.Addr)
 	}
 	calls(kernel.EntryMain, 0, streams)
 	if panels > streams {

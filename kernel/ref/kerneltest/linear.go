@@ -67,13 +67,14 @@ func (b *bench) linearCase(w *ref.Matrix, acts *ref.Acts, exact bool) error {
 	want, norms := ref.Linear(w, acts.Values()), weightNorms(w)
 	width := panels * l.NR() * 4
 	ldc := width + 64
+	tmp := b.fill((b.e.ScratchBytes + 63) &^ 63)
 	for block := range acts.Blocks() {
 		out := b.fill((act.MR-1)*ldc + width)
 		aOff := block * act.BlockBytes(p.K)
 		sOff := block * act.Groups(p.K) * act.MR * 4
 		calls := func(entry string, first, n int) {
 			b.call(entry, wBuf.at(first*pb), sBuf.at(first*sb), aBuf.at(aOff), asBuf.at(sOff), sumBuf.at(sOff),
-				out.at(first*l.NR()*4), uint64(n), uint64(ldc))
+				out.at(first*l.NR()*4), uint64(n), uint64(ldc), tmp.Addr)
 		}
 		streams := max(b.e.Streams, 1)
 		whole := panels / streams * streams
