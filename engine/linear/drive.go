@@ -61,7 +61,7 @@ type Job struct {
 	*Point
 	M    int
 	Out  unsafe.Pointer // f32 [M rounded up to MR][Stride/4]
-	Next *atomic.Int64  // zero at the start; hands out chunks of panels to workers
+	Next *atomic.Int64  // zero at the start; hands out chunks of panels, or tiles, to workers
 }
 
 // Run does the share of worker w of n.
@@ -70,9 +70,7 @@ func (j *Job) Run(w *Worker, i, n int) {
 		j.decode(w, i, n)
 		return
 	}
-	for s := range j.Segs {
-		j.prefill(w, s, i, n)
-	}
+	j.prefill(w, i, n)
 }
 
 // decode streams the worker's contiguous share of all panels once. Kernels that ask for chunks get
@@ -112,31 +110,68 @@ func (j *Job) rest(w *Worker, n int, streams func(int) int) {
 	}
 }
 
-// prefill computes the worker's part of segment s: workers form a grid over panels and row blocks.
-func (j *Job) prefill(w *Worker, s, i, n int) {
+// prefill computes the worker's part of every segment but for the last quarter of its tiles, which are
+// handed out on demand. Who computes a tile changes nothing in its result.
+func (j *Job) prefill(w *Worker, i, n int) {
+	for s := range j.Segs {
+		p := j.part(s, i, n)
+		for t := range p.kept(n) {
+			j.tile(w, p, t)
+		}
+	}
+	if n == 1 {
+		return
+	}
+	at, mine := 0, int(j.Next.Add(1)-1)
+	for s := range j.Segs {
+		for i := range n {
+			p := j.part(s, i, n)
+			for t := p.kept(n); t < p.tiles(); t++ {
+				if at == mine {
+					j.tile(w, p, t)
+					mine = int(j.Next.Add(1) - 1)
+				}
+				at++
+			}
+		}
+	}
+}
+
+// part is a worker's part of segment s: row blocks b0 to b1-1 of panels p0 to p1-1, in tiles of mc row
+// blocks and nc panels.
+type part struct{ s, b0, b1, mc, p0, p1, nc int }
+
+// part cuts segment s: workers form a grid over panels and row blocks.
+func (j *Job) part(s, i, n int) part {
 	k, t := j.Kernels[s], j.Segs[s]
 	blocks := (j.M + k.MR - 1) / k.MR
 	unit := max(1, k.Streams)
 	units := (t.Panels + unit - 1) / unit
 	gn, gm := grid(units, blocks, n)
 	if i >= gn*gm {
-		return
+		return part{mc: 1, nc: 1}
 	}
-	p0, p1 := units*(i%gn)/gn*unit, min(t.Panels, units*(i%gn+1)/gn*unit)
-	b0, b1 := blocks*(i/gn)/gm, blocks*(i/gn+1)/gm
-	nc := callPanels(k, t)
+	p := part{s: s, b0: blocks * (i / gn) / gm, b1: blocks * (i/gn + 1) / gm,
+		p0: units * (i % gn) / gn * unit, p1: min(t.Panels, units*(i%gn+1)/gn*unit), nc: callPanels(k, t)}
 	if k.NC > 0 {
-		nc = min(nc, max(unit, k.NC/unit*unit))
+		p.nc = min(p.nc, max(unit, k.NC/unit*unit))
 	}
-	mc := b1 - b0
+	p.mc = max(1, p.b1-p.b0)
 	if k.MC > 0 {
-		mc = max(1, k.MC/k.MR)
+		p.mc = max(1, k.MC/k.MR)
 	}
-	for b := b0; b < b1; b += mc {
-		for p := p0; p < p1; p += nc {
-			j.tile(w, s, b, min(b1, b+mc), p, min(p1, p+nc))
-		}
+	return p
+}
+
+// columns is the number of tiles beside each other, tiles that of all; kept is how many of them the
+// worker computes in any case.
+func (p part) columns() int { return (p.p1 - p.p0 + p.nc - 1) / p.nc }
+func (p part) tiles() int   { return (p.b1 - p.b0 + p.mc - 1) / p.mc * p.columns() }
+func (p part) kept(n int) int {
+	if n == 1 {
+		return p.tiles()
 	}
+	return p.tiles() - p.tiles()/4
 }
 
 // grid chooses into how many parts panels and row blocks are cut for n workers: the least work of
@@ -159,9 +194,10 @@ func callPanels(k *exec.Kernel, t *weights.Tensor) int {
 	return max(1, kernel.MaxCallBytes/t.Stride()/unit) * unit
 }
 
-// tile computes row blocks b0 to b1-1 of panels p0 to p1-1, unpacking the panels first if the kernel
-// wants that.
-func (j *Job) tile(w *Worker, s, b0, b1, p0, p1 int) {
+// tile computes tile number at of a part, unpacking its panels first if the kernel wants that.
+func (j *Job) tile(w *Worker, p part, at int) {
+	s, b0, p0 := p.s, p.b0+at/p.columns()*p.mc, p.p0+at%p.columns()*p.nc
+	b1, p1 := min(p.b1, b0+p.mc), min(p.p1, p0+p.nc)
 	k, t := j.Kernels[s], j.Segs[s]
 	if !k.Panel {
 		for b := b0; b < b1; b++ {
