@@ -93,11 +93,10 @@ type Wait struct {
 	By    string  `json:"by,omitempty"` // "" where the kernel does not say
 }
 
-// MaxWait is the share of a block beyond which a wait voids it. A worker is kept for 3 to 6% of a block
-// where nothing but monitors run, for more than 28% of one in ten where other programs come and go
-// (BENCHMARKS.md); and a slice is more than this share of any block shorter than 30 ms, so one that is
-// sent off its core once in a short block is seen.
-const MaxWait = 0.10
+// MaxWait is the share of a block beyond which a wait voids it: of 2, 5, 10 and 20% the one that leaves the
+// narrowest interval of an arm against itself, idle and with a core kept busy in bursts (tune noise,
+// BENCHMARKS.md). A slice is more than this share of any block shorter than 15 ms.
+const MaxWait = 0.20
 
 // slice is about what a thread waits that is sent off its CPU (the base slice of EEVDF).
 const slice = 3 * time.Millisecond

@@ -22,8 +22,8 @@ func TestInSituBlocksAreCounted(t *testing.T) {
 		by    string
 	}{
 		{"quiet", false, []preflight.Wait{sched(0.001), sched(0), sched(0.002)}, 3, preflight.BySched},
-		{"one disturbed", false, []preflight.Wait{sched(0.001), sched(0.2), sched(0)}, 2, preflight.BySched},
-		{"busy allowed", true, []preflight.Wait{sched(0.001), sched(0.2), sched(0)}, 3, preflight.BySched},
+		{"one disturbed", false, []preflight.Wait{sched(0.001), sched(0.3), sched(0)}, 2, preflight.BySched},
+		{"busy allowed", true, []preflight.Wait{sched(0.001), sched(0.3), sched(0)}, 3, preflight.BySched},
 		{"unknown", false, []preflight.Wait{{}, {}}, 2, "unknown"},
 	} {
 		var res Result
@@ -38,7 +38,7 @@ func TestInSituBlocksAreCounted(t *testing.T) {
 		if len(res.Blocks) != 1 || b.Kept != c.kept || b.Of != len(c.waits) || b.Waits.By != c.by {
 			t.Errorf("%s: %+v", c.name, res.Blocks)
 		}
-		if dropped := c.kept < len(c.waits); dropped != strings.Contains(b.Why, "20.0% of the block") {
+		if dropped := c.kept < len(c.waits); dropped != strings.Contains(b.Why, "30.0% of the block") {
 			t.Errorf("%s: why %q", c.name, b.Why)
 		}
 	}

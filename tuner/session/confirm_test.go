@@ -9,6 +9,7 @@ import (
 
 	"github.com/tilewright/tilewright/engine/bench"
 	"github.com/tilewright/tilewright/kernel"
+	"github.com/tilewright/tilewright/search/stat"
 	"github.com/tilewright/tilewright/tuner/journal"
 	"github.com/tilewright/tilewright/tuner/measure"
 	"github.com/tilewright/tilewright/tuner/runner"
@@ -36,6 +37,10 @@ func TestPhasesAreJudgedApart(t *testing.T) {
 	}
 	if c.decode.Decision != measure.Winner || c.decode.Ratio.Median < 1.08 || c.decode.Ratio.Median > 1.12 {
 		t.Errorf("decode: %+v", c.decode.Verdict)
+	}
+	gains := c.decode.judge.Gains(measure.DecodeRate.Name, armTuned, armDefault)
+	if want := stat.CI(gains, looks(contest{pairs: maxPairs}).Conf(false)).Exp(); c.decode.Ratio.Lo != want.Lo {
+		t.Errorf("an early look is not paid for: from %v, at its confidence from %v", c.decode.Ratio.Lo, want.Lo)
 	}
 	if c.prefill.Why != measure.WhyInert || h.count(bench.PP512) != 0 || u.res.Verdicts[1].Why != measure.WhyInert {
 		t.Errorf("prefill was run %d times: %+v", h.count(bench.PP512), c.prefill.Verdict)

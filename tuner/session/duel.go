@@ -148,6 +148,12 @@ func (t *tune) block(d *duel, phase string, f func() error) error {
 	if err := f(); err != nil {
 		return err
 	}
+	for _, v := range d.Visits {
+		if v.Crash != nil { // the pair is none, whatever disturbed it
+			t.lab.watch.Failed(v.Crash)
+			return nil
+		}
+	}
 	if why := t.Watch.Disturbed(mark); why != "" && d.Disturbed[phase] == "" {
 		d.Disturbed[phase] = why
 	}

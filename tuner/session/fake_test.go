@@ -14,7 +14,6 @@ import (
 	"github.com/tilewright/tilewright/engine/model"
 	"github.com/tilewright/tilewright/kernel"
 	"github.com/tilewright/tilewright/tuner/measure"
-	"github.com/tilewright/tilewright/tuner/preflight"
 	"github.com/tilewright/tilewright/tuner/runner"
 	"github.com/tilewright/tilewright/tuner/wire"
 )
@@ -36,12 +35,17 @@ type fakeHost struct {
 	end      time.Time
 	cancel   context.CancelCauseFunc
 	once     bool                                                  // a broken runner: repetitions are not run
+	spoil    func(p *fakeProcess, phase string, rec *wire.Receipt) // of the tuned arm
+	fail     func(p *fakeProcess, b runner.Bench) error
+	reuse    bool                                                  // all processes of an arm are one
 	nonce    func(b runner.Bench) string                           // of the receipt, "" for the right one
 	calls    func(k kernel.Knobs, b runner.Bench) map[string]int64 // of knob screening
 	each     func()                                                // at the end of each job
 	blockFor bool                                                  // Bench waits for its context to end
 	speed    func(a *kernel.Artifact) float64                      // of a layer's kernel in situ: a ratio; nil for all alike
 	flicker  func(at time.Time) float64                            // ln of what the machine is slower at a moment, nil for steady
+	warming  map[string]float64                                    // ln by which each job since the last load is faster than the one before, by phase
+	since    int                                                   // jobs since then
 	jam      float64                                               // seconds that a step may take longer than its rate says
 }
 
@@ -66,11 +70,16 @@ var born atomic.Uint64
 
 func (h *fakeHost) start(_ context.Context, p *planner) (process, error) {
 	h.starts++
-	return &fakeProcess{h: h, tuned: len(p.override) > 0, plan: p, id: wire.Receipt{PID: 1<<30 + h.starts, Start: born.Add(1), Exe: "exe"}}, nil
+	id := wire.Receipt{PID: 1<<30 + h.starts, Start: born.Add(1), Exe: "exe"}
+	if h.reuse {
+		id.PID, id.Start = 1<<30+len(p.override), 1
+	}
+	return &fakeProcess{h: h, tuned: len(p.override) > 0, plan: p, id: id}, nil
 }
 
 func (p *fakeProcess) Load(ctx context.Context, l runner.Load) (runner.Loaded, error) {
 	p.h.pass(p.h.load.Seconds())
+	p.h.since = 0
 	p.knobs, p.ran = l.Knobs, map[string][]string{}
 	return runner.Loaded{Seconds: p.h.load.Seconds()}, errors.Join(p.ask(ctx), ctx.Err())
 }
@@ -102,6 +111,11 @@ func (p *fakeProcess) Bench(ctx context.Context, b runner.Bench, rec *wire.Recei
 		<-ctx.Done()
 		return runner.Benched{}, ctx.Err()
 	}
+	if h.fail != nil {
+		if err := h.fail(p, b); err != nil {
+			return runner.Benched{}, err
+		}
+	}
 	h.benches = append(h.benches, b)
 	phase, rate := phasePrefill, h.pp
 	if b.Test.Gen > 0 {
@@ -110,6 +124,8 @@ func (p *fakeProcess) Bench(ctx context.Context, b runner.Bench, rec *wire.Recei
 	if g := h.gain[phase]; p.tuned && g > 0 {
 		rate *= g
 	}
+	rate *= math.Exp(h.warming[phase] * float64(h.since))
+	h.since++
 	h.pass(float64(max(0, b.Test.Depth-p.pos)) / h.pp)
 	p.pos = b.Test.Context()
 	var out runner.Benched
@@ -139,6 +155,9 @@ func (p *fakeProcess) Bench(ctx context.Context, b runner.Bench, rec *wire.Recei
 		}
 		if h.calls != nil {
 			rec.Calls = h.calls(p.knobs, b)
+		}
+		if h.spoil != nil && p.tuned {
+			h.spoil(p, phase, rec)
 		}
 	}
 	return out, nil
@@ -193,6 +212,11 @@ func (h *fakeHost) clock() time.Time {
 	return h.now
 }
 
+// defaults are the artifacts of the default arm in a phase.
+func (h *fakeHost) defaults(phase string) []string {
+	return artifacts(measure.Arm{Evidence: h.u.evidence(context.Background(), phase, nil, h.u.Knobs)})
+}
+
 // runs are the artifacts of the process's arm in a phase.
 func (p *fakeProcess) runs(ctx context.Context, phase string) []string {
 	if u := p.h.u; p.ran[phase] == nil && p.ran != nil && u != nil {
@@ -204,60 +228,6 @@ func (p *fakeProcess) runs(ctx context.Context, phase string) []string {
 	}
 	return p.ran[phase]
 }
-
-// Step runs an in-situ step: all that it carries runs, as fast as the machine says.
-func (p *fakeProcess) Step(ctx context.Context, st runner.Step, arts map[string]*kernel.Artifact, rec *wire.Receipt) (runner.StepTimes, error) {
-	h := p.h
-	if st.SetOnly {
-		return runner.StepTimes{}, ctx.Err()
-	}
-	h.steps++
-	rate, tokens, phase := h.pp, st.Test.Prompt, phasePrefill
-	if st.Test.Gen > 0 {
-		rate, tokens, phase = h.tg, 1, phaseDecode
-	}
-	h.pass(float64(max(0, st.Test.Depth-p.pos))/h.pp + h.jam*h.rng.Float64())
-	p.pos = st.Test.Context()
-	noise := func() float64 { return math.Exp(h.noise[phase] * h.rng.NormFloat64()) }
-	pass := float64(tokens) / rate
-	h.pass(float64(st.Warm+max(1, st.Repeat)) * pass * noise())
-	out, calls := runner.StepTimes{Pass: pass, Wait: preflight.Wait{By: preflight.BySched}}, map[string]int64{}
-	for _, plan := range st.Plans {
-		var secs []float64
-		for _, id := range plan.Artifacts {
-			sec := pass / 100 * noise()
-			if h.speed != nil {
-				sec /= h.speed(arts[id])
-			}
-			secs = append(secs, sec)
-			calls[arts[id].Digest()]++
-		}
-		out.Layers = append(out.Layers, secs)
-	}
-	if rec != nil {
-		*rec = p.id
-		rec.Calls = calls
-	}
-	if h.each != nil {
-		h.each()
-	}
-	return out, ctx.Err()
-}
-
-func (p *fakeProcess) Lay(ctx context.Context, l runner.Lay) error {
-	p.h.pass(float64(l.Class.N) * float64(l.Class.K) * float64(max(1, len(l.Class.Layers))) / packRate)
-	return ctx.Err()
-}
-
-func (p *fakeProcess) Probe(ctx context.Context, _ *kernel.Artifact) error {
-	p.h.pass(0.002)
-	return ctx.Err()
-}
-
-func (p *fakeProcess) SetKnobs(_ context.Context, k kernel.Knobs) error   { p.knobs = k; return nil }
-func (p *fakeProcess) Pack(context.Context, runner.Pack) (float64, error) { return 0.01, nil }
-func (p *fakeProcess) Expected() wire.Receipt                             { return p.id }
-func (p *fakeProcess) Close()                                             {}
 
 // onFake moves a tune to a made-up machine, with a composed arm that differs at the tuning points, and
 // a budget from now on.
