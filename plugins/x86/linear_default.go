@@ -8,23 +8,26 @@ const dynamicBytes = 4 << 20
 // linearDefaults are the declared defaults in order of preference: the first that the registers
 // allow counts. They were found by measuring on Zen 3 (AVX2) and Emerald Rapids (AVX-512).
 func linearDefaults(isa ISA, p kernel.Problem) []kernel.Config {
-	base := kernel.Config{parHint: 1}
+	base := kernel.Config{parHint: 1, parIMem: 1} // twice the tile
 	switch {
 	case p.M > 8:
 		// Unpacking pays where many rows share its work, and for six bits sooner.
 		base[parPanel] = int64(b2i(p.M > 64 || p.Arith == kernel.F32 || p.Format.Bits == 6))
-		base[parIMem] = 1 // twice the tile
 		// One broadcast for all vectors halves the loads; what is expanded on the way is better used up.
 		base[parOrder] = max(base[parPanel], int64(b2i(!isa.EVEX)))
-		base[parBlock] = 128 // activations stream through the second-level cache, 256 to 512 KiB, beside it
-		if isa.EVEX {
-			base[parBlock] = 768 // processors with AVX-512 have second-level caches of 1 to 2 MiB
+		base[parBlock] = 768 // processors with AVX-512 have second-level caches of 1 to 2 MiB
+		if !isa.EVEX {
+			base[parBlock] = 128 // activations stream through the second-level cache of 256 or 512 KiB beside it
+			base[parPrefetch] = 2048 * (1 - base[parPanel])
 		}
 	case isa.EVEX:
 		base[parPrefetch] = 2048
 		base[parHi] = int64(b2i(p.M == 1 && p.Format.Group >= 64))
 	default:
 		base[parPrefetch] = 1024
+		if p.M > 1 && p.Arith == kernel.A8 {
+			base[parPrefetch] = 4096
+		}
 		// Sharing out the end of a large matrix on demand evens out workers that differ; the steps of
 		// a small model are over sooner than it pays.
 		base[parChunk] = int64(4 * b2i(p.M == 1 && p.N*p.K*p.Format.Bits/8 >= dynamicBytes))
@@ -35,7 +38,7 @@ func linearDefaults(isa ISA, p kernel.Problem) []kernel.Config {
 	switch {
 	case p.M == 1:
 		unroll = append([]int64{128}, unroll...)
-	case p.M > 8 && !isa.EVEX && p.Arith != kernel.F32:
+	case !isa.EVEX && (p.Arith == kernel.A8 || p.Arith == kernel.A16 && p.M > 8):
 		unroll = unroll[p.Arith.Bytes():] // a longer body leaves the cache of decoded instructions
 	}
 	var out []kernel.Config
@@ -80,6 +83,8 @@ func defaultTiles(isa ISA, p kernel.Problem) [][3]int64 {
 		tiles([3]int64{4, 1, 2}, [3]int64{3, 1, 2})
 	case p.Arith == kernel.A8 && p.M > 64:
 		tiles([3]int64{5, 1, 2}, [3]int64{4, 1, 2}) // two registers are left for constants and scales
+	case p.Arith == kernel.A8 || p.Arith == kernel.A16 && p.M <= 16:
+		tiles([3]int64{4, 1, 2}) // few rows are a multiple of four more often than of six
 	default:
 		tiles([3]int64{6, 1, 2}, [3]int64{4, 1, 2}, [3]int64{3, 1, 2})
 	}
