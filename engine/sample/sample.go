@@ -6,6 +6,7 @@ import (
 	"math"
 	"math/rand/v2"
 	"slices"
+	"unsafe"
 )
 
 // Options of a sampler. The zero value is greedy.
@@ -98,18 +99,31 @@ func nucleus(c []candidate, want float64) ([]candidate, float64) {
 // Argmax is the index of the largest value, the first among equals; NaN never wins.
 func Argmax(x []float32) int {
 	best, at := float32(math.Inf(-1)), 0
-	for i := 0; i < len(x); i += 8 {
-		if i+8 <= len(x) { // eight at a time, independent of each other: a new best is rare
-			v := (*[8]float32)(x[i:])
-			if !(v[0] > best || v[1] > best || v[2] > best || v[3] > best || v[4] > best || v[5] > best || v[6] > best || v[7] > best) {
-				continue
-			}
+	for i, n := 0, 0; i < len(x); i += n {
+		n = min(256, len(x)-i)
+		if b := int32(math.Float32bits(best)); b >= 0 && !above(x[i:i+n], b) {
+			continue
 		}
-		for j, v := range x[i:min(i+8, len(x))] {
+		for j, v := range x[i : i+n] {
 			if v > best {
 				best, at = v, i+j
 			}
 		}
 	}
 	return at
+}
+
+// above reports whether x has bits above those of a float that is not negative, as a larger float and
+// some NaN have: floats order as their bits do, as signed numbers, unless both are negative. There are
+// no branches to go wrong and no chain of maxima to wait for.
+func above(x []float32, bits int32) bool {
+	a, b, c, d, i := bits, bits, bits, bits, 0
+	for p := unsafe.Pointer(unsafe.SliceData(x)); i+4 <= len(x); i += 4 {
+		v := (*[4]int32)(unsafe.Add(p, 4*i))
+		a, b, c, d = max(a, v[0]), max(b, v[1]), max(c, v[2]), max(d, v[3])
+	}
+	for _, v := range x[i:] {
+		a = max(a, int32(math.Float32bits(v)))
+	}
+	return max(a, b, c, d) > bits
 }

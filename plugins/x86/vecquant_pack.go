@@ -44,11 +44,21 @@ func (q *quant) groups(n int) {
 	q.AddI(qSum, n*q.step())
 }
 
+// gateAhead is how many bytes ahead gate and up are fetched: many rows of them fit no cache.
+const gateAhead = 1024
+
 // values makes the group at element first and finds the lanes' largest magnitudes: as many vectors as
 // there are vals stay there, the others go to scratch memory, or are lost.
 func (q *quant) values(first int, vals []amd64.Vec, amax amd64.Vec) {
 	t := q.Vec()
 	batch := func(at int, v []amd64.Vec) {
+		if q.p.Pre == kernel.PreGLU {
+			for i := 0; i < len(v)*q.ISA.Bytes(); i += 64 {
+				off := 4*(first+at*q.ISA.Lanes) + i + gateAhead
+				q.Prefetch(1, amd64.M(qX, off))
+				q.Prefetch(1, amd64.M(qY, off))
+			}
+		}
 		q.value(first+at*q.ISA.Lanes, q.whole(), v...)
 		for _, v := range v {
 			// Magnitudes order as integers do, and a NaN is above infinity.
