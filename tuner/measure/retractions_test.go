@@ -208,6 +208,23 @@ func TestRetractionOneSurvivingPass(t *testing.T) {
 	if f := j.Failures(); len(f) != 4 || !strings.Contains(f[0].String(), "SIGILL: illegal instruction") {
 		t.Errorf("failures were lost: %v", f)
 	}
+	// Four of five passes are enough to be listed; an arm that failed once wins nothing all the same.
+	j = newJudge(t, Options{}, "default", "candidate")
+	for pass := range 5 {
+		s, e := ran("default", pass, PrefillRate.Name, 100)
+		mustAdd(t, j, s, e)
+		if pass > 0 {
+			s, e = ran("candidate", pass, PrefillRate.Name, 150)
+			mustAdd(t, j, s, e)
+		}
+	}
+	if v := j.Verdict(PrefillRate.Name, "candidate", quietFloor, Margin); v.Decision != Winner {
+		t.Fatalf("the trap is not set: %+v", v)
+	}
+	j.Fail(Failure{Arm: "candidate", Block: 0, Class: "signal", Signal: "SIGILL"})
+	if v := j.Verdict(PrefillRate.Name, "candidate", quietFloor, Margin); v.Decision == Winner || v.Why != WhyFailed {
+		t.Errorf("%+v", v)
+	}
 	// Without the failures on record the reason is the pass itself, then the pair.
 	j = newJudge(t, Options{}, "default", "candidate")
 	for pass, why := range []stat.Reason{stat.SinglePass, stat.TooFew} {

@@ -166,6 +166,9 @@ func TestThreads(t *testing.T) {
 	if n := Workers(before, Threads(m.fs, 7)); n != 2 {
 		t.Errorf("%d threads worked, want 2", n)
 	}
+	if n := Parallel(before, Threads(m.fs, 7), 1000); n != 2.005 {
+		t.Errorf("%g threads on average, want 2.005", n)
+	}
 	if n := Workers(nil, Threads(m.fs, 8)); n != 0 {
 		t.Errorf("%d threads of no process", n)
 	}

@@ -79,6 +79,17 @@ func Workers(before, after map[int]Thread) int {
 	return n
 }
 
+// Parallel is how many threads were at work on average between two looks, a block apart: the CPU time that
+// all of them had or stood ready for, in blocks. Work that moves from one thread to another counts once. 0
+// where the kernel does not say.
+func Parallel(before, after map[int]Thread, block time.Duration) float64 {
+	var all time.Duration
+	for tid, t := range after {
+		all += t.Ran - before[tid].Ran + t.Waited - before[tid].Waited
+	}
+	return ratio(all, block)
+}
+
 // How a Wait is known.
 const (
 	BySched    = "schedstat"

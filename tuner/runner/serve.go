@@ -8,6 +8,7 @@ import (
 	"io"
 	"net"
 	"os"
+	"time"
 
 	"github.com/tilewright/tilewright/engine"
 	"github.com/tilewright/tilewright/engine/bench"
@@ -68,6 +69,11 @@ func serve(ctx context.Context, conn io.ReadWriter, d Deps) error {
 		if s.e != nil {
 			s.e.ResetReceipts()
 		}
+		var before map[int]preflight.Thread
+		var begun time.Time
+		if req.Op == opBench {
+			before, begun = d.Threads(), time.Now()
+		}
 		body, err := s.do(ctx, req)
 		rep := wire.Reply{Nonce: req.Nonce, Receipt: id}
 		rep.Receipt.Nonce = req.Nonce
@@ -77,6 +83,9 @@ func serve(ctx context.Context, conn io.ReadWriter, d Deps) error {
 			return err
 		}
 		s.sign(&rep.Receipt)
+		if req.Op == opBench {
+			rep.Receipt.Threads = preflight.Parallel(before, d.Threads(), time.Since(begun))
+		}
 		if err := wire.Write(conn, wire.Message{Reply: &rep}); err != nil {
 			return err
 		}

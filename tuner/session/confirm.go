@@ -46,6 +46,9 @@ func (t *tune) confirm(ctx context.Context) (confirmation, error) {
 	for _, g := range c.phases() {
 		g.judge.SetConf(looks(b).Conf(!early))
 		g.Verdict = g.judge.Verdict(g.metric.Name, armTuned, t.floorOf(g.phase), measure.Margin)
+		if g.live && !g.connected() {
+			g.Decision, g.Why = measure.NoWinner, measure.WhyInert
+		}
 	}
 	t.vetoLayouts(&c)
 	t.sabotaged(&c, b)

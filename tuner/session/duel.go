@@ -243,6 +243,9 @@ func (t *tune) hand(g *judged, pair int, d duel) {
 				continue
 			}
 			arm := g.arms[k]
+			if k < len(g.traces) {
+				g.traces[k].add(s.Rec)
+			}
 			rec := measure.Receipt{Nonce: s.Rec.Nonce, PID: s.Rec.PID, Start: int64(s.Rec.Start), Exe: s.Rec.Exe,
 				Calls: g.telling(s.Rec.Calls), Bytes: s.Rec.Bytes}
 			want := measure.Expect{Nonce: s.Want.Nonce, PID: s.Want.PID, Start: int64(s.Want.Start), Exe: s.Want.Exe, Artifacts: artifacts(arm)}

@@ -36,6 +36,8 @@ type fakeHost struct {
 	cancel   context.CancelCauseFunc
 	once     bool                                                  // a broken runner: repetitions are not run
 	spoil    func(p *fakeProcess, phase string, rec *wire.Receipt) // of the tuned arm
+	luck     float64                                               // of processes with one thread to decode: a ratio
+	deaf     bool                                                  // its engine does not honour thread counts
 	fail     func(p *fakeProcess, b runner.Bench) error
 	reuse    bool                                                  // all processes of an arm are one
 	nonce    func(b runner.Bench) string                           // of the receipt, "" for the right one
@@ -124,6 +126,9 @@ func (p *fakeProcess) Bench(ctx context.Context, b runner.Bench, rec *wire.Recei
 	if g := h.gain[phase]; p.tuned && g > 0 {
 		rate *= g
 	}
+	if h.luck > 0 && phase == phaseDecode && p.knobs.ThreadsDecode == 1 {
+		rate *= h.luck
+	}
 	rate *= math.Exp(h.warming[phase] * float64(h.since))
 	h.since++
 	h.pass(float64(max(0, b.Test.Depth-p.pos)) / h.pp)
@@ -146,6 +151,11 @@ func (p *fakeProcess) Bench(ctx context.Context, b runner.Bench, rec *wire.Recei
 	p.id.Nonce = fmt.Sprint(len(h.benches))
 	if rec != nil {
 		*rec = p.id
+		if rec.Threads = 2; phase == phaseDecode && !h.deaf {
+			rec.Threads = float64(p.knobs.ThreadsDecode)
+		} else if !h.deaf {
+			rec.Threads = float64(p.knobs.ThreadsPrefill)
+		}
 		if h.nonce != nil && h.nonce(b) != "" {
 			rec.Nonce = h.nonce(b)
 		}

@@ -4,13 +4,17 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"math"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/tilewright/tilewright/engine/bench"
 	"github.com/tilewright/tilewright/engine/model"
 	"github.com/tilewright/tilewright/kernel"
+	"github.com/tilewright/tilewright/search/stat"
 	"github.com/tilewright/tilewright/tuner/measure"
+	"github.com/tilewright/tilewright/tuner/wire"
 )
 
 // judged is one phase in the confirmation. Phases are judged apart: each has its own evidence of what
@@ -21,6 +25,8 @@ type judged struct {
 	arms   []measure.Arm
 	judge  *measure.Judge
 	live   bool // asked for, and the arms differ in it
+	// traces are those of either arm.
+	traces [2]trace
 	measure.Verdict
 }
 
@@ -50,6 +56,49 @@ func (t *tune) newJudged(ctx context.Context, phase string, m measure.Metric, on
 	}
 	g := judged{phase: phase, metric: m, arms: arms, live: on && !maps.Equal(arms[0].Evidence, arms[1].Evidence)}
 	return g, g.open(arms)
+}
+
+// trace is what the jobs of an arm left in their receipts: calls and bytes, and how many threads worked.
+type trace struct {
+	calls   map[string]int // how often each
+	threads []float64
+}
+
+func (x *trace) add(rec wire.Receipt) {
+	calls := fmt.Sprintln(rec.Bytes, "bytes")
+	for _, d := range slices.Sorted(maps.Keys(rec.Calls)) {
+		calls += fmt.Sprintln(d, rec.Calls[d])
+	}
+	if x.calls == nil {
+		x.calls = map[string]int{}
+	}
+	x.calls[calls]++
+	x.threads = append(x.threads, rec.Threads)
+}
+
+// most is what most of the jobs left.
+func (x trace) most() (calls string) {
+	for _, c := range slices.Sorted(maps.Keys(x.calls)) {
+		if x.calls[c] > x.calls[calls] {
+			calls = c
+		}
+	}
+	return calls
+}
+
+// connected reports whether the receipts show that what tells the arms apart acts: other kernels, or for
+// arms that differ in knobs alone, other calls or at least half of the difference in threads at work.
+func (g *judged) connected() bool {
+	a, b := g.traces[0], g.traces[1]
+	if !slices.Equal(artifacts(g.arms[0]), artifacts(g.arms[1])) || len(a.threads) == 0 || len(b.threads) == 0 || a.most() != b.most() {
+		return true
+	}
+	threads := func(of measure.Arm) float64 {
+		n, _ := strconv.ParseFloat(of.Evidence[knobEvidence+"threads"], 64)
+		return n
+	}
+	want := math.Abs(threads(g.arms[0]) - threads(g.arms[1]))
+	return want > 0 && math.Abs(stat.Median(a.threads)-stat.Median(b.threads)) >= want/2
 }
 
 // open starts the comparison of arms, the planted ones included.

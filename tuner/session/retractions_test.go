@@ -3,11 +3,14 @@ package session
 import (
 	"errors"
 	"math"
+	"os"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/tilewright/tilewright/engine/bench"
 	"github.com/tilewright/tilewright/tuner/measure"
+	"github.com/tilewright/tilewright/tuner/preflight"
 	"github.com/tilewright/tilewright/tuner/runner"
 	"github.com/tilewright/tilewright/tuner/wire"
 )
@@ -101,6 +104,24 @@ func TestUsedProcessesDoNotConfirm(t *testing.T) {
 	}
 }
 
+// The knob is not connected: an arm of another number of threads is inert where its receipts show the same
+// threads at work as the default's, however much faster it looks, and wins where they show that it acts.
+func TestKnobsThatDoNotActAreInert(t *testing.T) {
+	for _, deaf := range []bool{true, false} {
+		h := newFakeHost()
+		h.deaf, h.luck = deaf, 1.3
+		u := onFake(t, h, 10*time.Minute)
+		u.knobs.ThreadsDecode = 1
+		c, err := u.confirm(t.Context())
+		if err != nil && !errors.Is(err, measure.ErrVoid) {
+			t.Fatal(err)
+		}
+		if won := c.decode.Decision == measure.Winner; won == deaf || deaf != (u.verdictOn(phaseDecode).Why == measure.WhyInert) {
+			t.Errorf("deaf %t: %+v", deaf, c.decode.Verdict)
+		}
+	}
+}
+
 // One surviving pass: an arm that crashes wins nothing with the pairs that are left, and its crashes are
 // on record; pairs without it are not counted as kept.
 func TestCrashesOfAnArmCount(t *testing.T) {
@@ -126,5 +147,21 @@ func TestCrashesOfAnArmCount(t *testing.T) {
 	b := u.res.Blocks[len(u.res.Blocks)-1]
 	if b.Of-b.Kept != crashes || !strings.Contains(b.Why, "SIGILL") {
 		t.Errorf("%+v", b)
+	}
+}
+
+// A real runner's receipt shows that threads worked.
+func TestReceiptsShowThreads(t *testing.T) {
+	if preflight.Threads(os.DirFS("/"), os.Getpid())[os.Getpid()].Ran == 0 {
+		t.Skip("this kernel does not count the time of threads")
+	}
+	u := tinyTune(t, nil)
+	r, err := u.lab.runner(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	var rec wire.Receipt
+	if _, err := r.Bench(t.Context(), runner.Bench{Test: bench.Test{Prompt: 256}, Reps: 4}, &rec); err != nil || !(rec.Threads > 0.1) {
+		t.Errorf("%.2f threads at work: %v", rec.Threads, err)
 	}
 }

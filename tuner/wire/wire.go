@@ -32,6 +32,8 @@ type Receipt struct {
 	Nonce string           `json:"nonce"`
 	Calls map[string]int64 `json:"calls,omitempty"` // artifact digest -> calls
 	Bytes int64            `json:"bytes"`           // weight bytes streamed
+	// Threads is how many threads worked on a workload on average, 0 where the kernel does not say.
+	Threads float64 `json:"threads,omitempty"`
 }
 
 // Reply answers a request.
