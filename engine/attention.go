@@ -86,7 +86,7 @@ type attnRun struct {
 	splits int
 	kernel *exec.Kernel
 	next   atomic.Int64
-	tRope  int64 // nanoseconds that the leader spent rotating in a fused region, if observed
+	tRope  int64 // nanoseconds that the leader spent rotating in the region of attention, if observed
 
 	block *mem.Block   // partial states of splits
 	parts []kv.Partial // [head][split]
@@ -114,21 +114,19 @@ func (e *Engine) attention(s *Session, layer, m int) error {
 		}
 	}
 	a.next.Store(0)
+	a.tRope = 0
 	start := e.clock()
-	if m == 1 && a.splits == 1 {
-		a.tRope = 0
-		err := e.pool.Run(n, st.attnFused)
-		mid := start + a.tRope
-		e.observe(Event{Op: "rope", Layer: layer, M: m, Start: start, Done: mid, End: mid})
-		e.observe(Event{Op: "attn", Layer: layer, M: m, Start: mid, Done: e.pool.Done, End: e.clock()})
-		return err
+	mid, done := start, start
+	run := st.attnFused
+	if m > 1 || a.splits > 1 {
+		if err := e.pool.Run(n, st.storeRows); err != nil {
+			return err
+		}
+		mid, done, run = e.clock(), e.pool.Done, st.attnItems
 	}
-	if err := e.pool.Run(n, st.ropeRows); err != nil {
-		return err
-	}
-	mid := e.clock()
-	e.observe(Event{Op: "rope", Layer: layer, M: m, Start: start, Done: e.pool.Done, End: mid})
-	err := e.pool.Run(n, st.attnItems)
+	err := e.pool.Run(n, run)
+	mid += a.tRope
+	e.observe(Event{Op: "rope", Layer: layer, M: m, Start: start, Done: done + a.tRope, End: mid})
 	e.observe(Event{Op: "attn", Layer: layer, M: m, Start: mid, Done: e.pool.Done, End: e.clock()})
 	return err
 }
@@ -166,10 +164,10 @@ func gcd(a, b int) int {
 func (st *stepper) bindAttention(e *Engine) {
 	a := &st.attn
 	heads := e.Model.Spec.KVHeads
-	st.ropeRows = func(w int) {
-		n := e.threads(a.m)
-		for i := a.m * heads * w / n; i < a.m*heads*(w+1)/n; i++ {
-			e.ropeHead(st.workers[w], i/heads, i%heads)
+	st.storeRows = func(w int) {
+		n, items := e.threads(a.m), a.tiles*heads
+		for i := items * w / n; i < items*(w+1)/n; i++ {
+			e.storeTile(st.workers[w], i/heads, i%heads)
 		}
 		if w == 0 {
 			for h := range a.left {
@@ -180,7 +178,7 @@ func (st *stepper) bindAttention(e *Engine) {
 	st.attnFused = func(w int) {
 		for h := int(a.next.Add(1)) - 1; h < heads; h = int(a.next.Add(1)) - 1 {
 			start := e.clock()
-			e.ropeHead(st.workers[w], 0, h)
+			e.storeTile(st.workers[w], 0, h)
 			if w == 0 {
 				a.tRope += e.clock() - start
 			}
@@ -199,50 +197,11 @@ func (st *stepper) bindAttention(e *Engine) {
 	}
 }
 
-// ropeHead rotates row r's queries of KV head h into their tile, and stores its key and value.
-func (e *Engine) ropeHead(w *worker, r, h int) {
-	st, s := &e.step, e.Model.Spec
-	a := &st.attn
-	l, head := a.l, 4*s.HeadDim
-	row := at(st.out, r*a.stride)
-	cos, sin := st.ropes[l.rope].At(a.pos + r)
-	args := kernel.RopeArgs{Cos: cos, Sin: sin, Eps: unsafe.Pointer(&st.consts.eps)}
-	call := func(k *exec.Kernel) {
-		*w.rope = args
-		k.Main(unsafe.Pointer(w.rope))
-		k.Count(1, 0)
-	}
-	g := s.Group()
-	args.X, args.Bias, args.W = unsafe.Add(row, 4*l.q+h*g*head), offset(l.qBias, h*g*head), l.qNorm
-	args.Scale = unsafe.Pointer(&st.consts.queryScale)
-	args.Out = unsafe.Add(a.tile(st, s, r/a.tokens, h), r%a.tokens*g*4)
-	args.Heads, args.HeadStride, args.ElemStride = int64(g), 4, int64(4*a.rows)
-	call(l.qRope)
-	args.X, args.Bias, args.W = unsafe.Add(row, 4*l.k+h*head), offset(l.kBias, h*head), l.kNorm
-	args.Scale = unsafe.Pointer(&st.consts.one)
-	args.Out, args.Heads, args.ElemStride = a.cache.K(a.layer, h, a.pos+r), 1, int64(a.cache.KStride())
-	call(l.kRope)
-	args.X, args.Bias, args.W = unsafe.Add(row, 4*l.v+h*head), offset(l.vBias, h*head), nil
-	args.Out, args.ElemStride = a.cache.V(a.layer, h, a.pos+r), int64(a.cache.Elem.Bytes())
-	call(l.vR)
-}
-
-// tile is the address of a query tile, f32 [Dim][rows].
-func (a *attnRun) tile(st *stepper, s *model.Spec, t, h int) unsafe.Pointer {
-	return at(st.q, (t*s.KVHeads+h)*4*s.HeadDim*a.rows)
-}
-
-func offset(p unsafe.Pointer, n int) unsafe.Pointer {
-	if p == nil {
-		return nil
-	}
-	return unsafe.Add(p, n)
-}
-
-func (e *Engine) tileOf(t, h int) kv.Tile {
+// tileOf is tile t of KV head h, its queries in the worker's tile.
+func (e *Engine) tileOf(w *worker, t, h int) kv.Tile {
 	a, s := &e.step.attn, e.Model.Spec
 	tile := kv.Tile{Layer: a.layer, Head: h, Pos: a.pos + t*a.tokens, Tokens: min(a.tokens, a.m-t*a.tokens),
-		Rows: a.rows, Group: s.Group(), Window: a.l.window, Q: a.tile(&e.step, s, t, h)}
+		Rows: a.rows, Group: s.Group(), Window: a.l.window, Q: mem.Addr(w.q)}
 	tile.FirstB, tile.LastB = tile.Blocks()
 	return tile
 }
@@ -250,7 +209,8 @@ func (e *Engine) tileOf(t, h int) kv.Tile {
 // attendTile computes tile t of KV head h.
 func (e *Engine) attendTile(w *worker, t, h int) {
 	a := &e.step.attn
-	tile := e.tileOf(t, h)
+	e.rotateQueries(w, t, h)
+	tile := e.tileOf(w, t, h)
 	p := w.state.First(tile.Rows)
 	p.Clear()
 	w.attend.Run(a.cache, a.kernel, &tile, p)
@@ -260,7 +220,8 @@ func (e *Engine) attendTile(w *worker, t, h int) {
 // attendSplit computes one range of the positions of KV head h; whoever ends last merges all.
 func (e *Engine) attendSplit(w *worker, h, split int) {
 	a := &e.step.attn
-	tile := e.tileOf(0, h)
+	e.rotateQueries(w, 0, h)
+	tile := e.tileOf(w, 0, h)
 	first, n := tile.FirstB, tile.LastB-tile.FirstB
 	tile.FirstB, tile.LastB = first+n*split/a.splits, first+n*(split+1)/a.splits
 	parts := a.parts[h*a.splits : (h+1)*a.splits]

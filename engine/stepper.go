@@ -28,7 +28,6 @@ type stepper struct {
 	out     []byte // output of qkv and gate_up
 	delta   []byte // output of o and down
 	mixed   []byte // f32 [rows][heads*dim], output of attention
-	q       []byte // query tiles
 	logits  []byte
 	post    []byte // f32 [rows][hidden], normalised delta
 	acts    *mem.Block
@@ -50,7 +49,7 @@ type stepper struct {
 	attn attnRun
 
 	quantRows, linearRows, fusedRow, embedRows func(int)
-	ropeRows, attnItems, attnFused             func(int)
+	storeRows, attnItems, attnFused            func(int)
 }
 
 type consts struct {
@@ -59,22 +58,24 @@ type consts struct {
 
 // worker is one worker's own memory.
 type worker struct {
-	linear *linear.Worker
-	attend *kv.Attender
-	block  *mem.Block
-	quant  *kernel.QuantArgs
-	rope   *kernel.RopeArgs
-	scale  *kernel.ScaleArgs
-	factor *float32
-	probe  *kernel.ProbeArgs
-	ones   []byte // operands of OpPeak
-	x      []byte // f32 [hidden], the residual stream of a pass over one row
-	post   []byte
-	state  kv.Partial
-	packed []linear.Packed
-	acts   *mem.Block
-	room   int
-	tmp    *mem.Block // scratch of kernels that quantise
+	linear  *linear.Worker
+	attend  *kv.Attender
+	block   *mem.Block
+	ropeTmp []byte
+	q       []byte // f32 [dim][rows], a tile of queries
+	quant   *kernel.QuantArgs
+	rope    *kernel.RopeRowsArgs
+	scale   *kernel.ScaleArgs
+	factor  *float32
+	probe   *kernel.ProbeArgs
+	ones    []byte // operands of OpPeak
+	x       []byte // f32 [hidden], the residual stream of a pass over one row
+	post    []byte
+	state   kv.Partial
+	packed  []linear.Packed
+	acts    *mem.Block
+	room    int
+	tmp     *mem.Block // scratch of kernels that quantise
 }
 
 func (st *stepper) init(ctx context.Context, e *Engine) error {
@@ -143,7 +144,6 @@ func (st *stepper) buffers(e *Engine) error {
 	st.rows = max(st.chunk, headRows) + maxMR
 	floats := func(cols int) int { return 4 * st.rows * cols }
 	pad := func(cols, segs int) int { return floats(cols + segs*maxPanel) }
-	tiles := (st.rows/tileTokens(s) + 1) * s.KVHeads * s.HeadDim * tileRows(s)
 	sizes := []struct {
 		buf *[]byte
 		n   int
@@ -152,7 +152,6 @@ func (st *stepper) buffers(e *Engine) error {
 		{&st.out, max(pad(s.QRows()+2*s.KVRows()+s.Heads, 4), pad(2*s.FFN, 2))},
 		{&st.delta, pad(s.Hidden, 1)},
 		{&st.mixed, floats(s.QRows())},
-		{&st.q, 4 * tiles},
 		{&st.logits, 4 * (headRows + maxMR) * (s.Vocab + maxPanel)},
 	}
 	if s.PostNorms {
@@ -183,16 +182,18 @@ const maxPanel = 1024
 
 func newWorker(e *Engine) (*worker, error) {
 	s := e.Model.Spec
-	rows, scratch := max(s.Group(), tileRows(s)), 0
+	rows, scratch, ropeTmp := max(s.Group(), tileRows(s)), 0, 0
 	for _, l := range e.layers {
-		scratch = max(scratch, l.attn.one.ScratchBytes, l.attn.many.ScratchBytes)
+		a := &l.attn
+		scratch = max(scratch, a.one.ScratchBytes, a.many.ScratchBytes)
+		ropeTmp = max(ropeTmp, a.qRope.ScratchBytes, a.kRope.ScratchBytes, a.vR.ScratchBytes)
 	}
-	b, err := mem.New(4096+probeBytes+2*mem.Room(4*s.Hidden)+kv.PartialSize(rows, s.HeadDim), false)
+	b, err := mem.New(4096+probeBytes+2*mem.Room(4*s.Hidden)+kv.PartialSize(rows, s.HeadDim)+mem.Room(ropeTmp)+mem.Room(4*rows*s.HeadDim), false)
 	if err != nil {
 		return nil, err
 	}
-	w := &worker{block: b}
-	w.quant, w.rope = mem.Of[kernel.QuantArgs](b), mem.Of[kernel.RopeArgs](b)
+	w := &worker{block: b, ropeTmp: b.Take(ropeTmp), q: b.Take(4 * rows * s.HeadDim)}
+	w.quant, w.rope = mem.Of[kernel.QuantArgs](b), mem.Of[kernel.RopeRowsArgs](b)
 	w.scale, w.factor = mem.Of[kernel.ScaleArgs](b), mem.Of[float32](b)
 	w.probe, w.ones = mem.Of[kernel.ProbeArgs](b), b.Take(probeBytes)
 	for i := range w.ones {

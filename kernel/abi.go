@@ -69,6 +69,20 @@ type RopeArgs struct {
 	ElemStride int64
 }
 
+// RopeRowsArgs is the block of the entry "rows" of OpRope, which a backend may leave out: main for Rows
+// tokens in one call. From one token to the next X moves by XStride, Cos and Sin by TurnStride, Out by
+// RowStride; Bias and W stay. Either ElemStride is that of adjacent elements, or those of heads and of
+// tokens are: HeadStride is the size of an element and RowStride is Heads of them. Then whole vectors
+// can be stored.
+type RopeRowsArgs struct {
+	RopeArgs
+	Rows       int64
+	XStride    int64
+	TurnStride int64
+	RowStride  int64
+	Tmp        unsafe.Pointer // scratch, Exec.ScratchBytes, 64-byte aligned
+}
+
 // AttnArgs is the block of OpAttn: M query rows (already scaled) against Blocks blocks of 16
 // positions. Row r sees positions p (counted from the first of this call) with Lo[r] <= p < Hi[r].
 // Max, Sum and Acc are the running state of the online softmax: start with -Inf, 0, 0; a row that

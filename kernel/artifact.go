@@ -46,7 +46,7 @@ type Exec struct {
 	NC           int  `json:"nc,omitempty"`            // OpLinear: panels per cache block, 0 = all
 	MC           int  `json:"mc,omitempty"`            // OpLinear: rows per cache block, 0 = all
 	Chunk        int  `json:"chunk,omitempty"`         // OpLinear of one row: panels a worker takes at once; 0 = one static share
-	ScratchBytes int  `json:"scratch_bytes,omitempty"` // OpAttn, OpQuant, OpLinear
+	ScratchBytes int  `json:"scratch_bytes,omitempty"` // OpAttn, OpQuant, OpLinear, entry "rows" of OpRope
 	Unit         int  `json:"unit,omitempty"`          // OpStream: bytes; OpPeak: MACs per iteration
 }
 
@@ -64,6 +64,7 @@ const (
 	EntryMain   = "main"
 	EntryTail   = "tail"
 	EntryUnpack = "unpack"
+	EntryRows   = "rows" // OpRope
 )
 
 // Digest is the sha256, in hex, of what would execute: kind, entries, exec and code, not the key.

@@ -30,6 +30,7 @@ type Kernel struct {
 	Artifact           *kernel.Artifact
 	Digest             string
 	Main, Tail, Unpack kernel.Func
+	Rows               kernel.Func // OpRope; may be nil
 
 	calls, bytes atomic.Int64
 	free         func()

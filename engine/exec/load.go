@@ -38,6 +38,7 @@ func (k *Kernel) load() error {
 	}
 	k.free = free
 	k.Main, k.Tail, k.Unpack = entries[kernel.EntryMain], entries[kernel.EntryTail], entries[kernel.EntryUnpack]
+	k.Rows = entries[kernel.EntryRows]
 	switch {
 	case k.Main == nil:
 		return fmt.Errorf("%w: no entry %q", kernel.ErrArtifact, kernel.EntryMain)

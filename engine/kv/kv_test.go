@@ -108,7 +108,7 @@ func TestRopeTable(t *testing.T) {
 	table.Reach(1)
 	table.Reach(100)
 	for _, pos := range []int{0, 1, 63, 64, 99} {
-		cos, sin := table.At(pos)
+		cos, sin, _ := table.At(pos)
 		for i, f := range r.Freqs {
 			c, s := *(*float32)(unsafe.Add(cos, 4*i)), *(*float32)(unsafe.Add(sin, 4*i))
 			if math.Abs(float64(c)-1.5*math.Cos(float64(pos)*f)) > 1e-6 || math.Abs(float64(s)-1.5*math.Sin(float64(pos)*f)) > 1e-6 {

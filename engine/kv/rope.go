@@ -47,10 +47,11 @@ func (t *RopeTable) Reach(n int) {
 	t.have = n
 }
 
-// At returns cosines and sines of a position that was reached.
-func (t *RopeTable) At(pos int) (cos, sin unsafe.Pointer) {
+// At returns cosines and sines of a position that was reached, and the distance of those of the next, in
+// bytes.
+func (t *RopeTable) At(pos int) (cos, sin unsafe.Pointer, stride int) {
 	cos = unsafe.Add(mem.Addr(t.buf.Bytes()), 4*pos*t.size)
-	return cos, unsafe.Add(cos, 2*t.size)
+	return cos, unsafe.Add(cos, 2*t.size), 4 * t.size
 }
 
 // Close frees the table.

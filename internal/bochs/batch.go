@@ -170,6 +170,12 @@ func (b *Batch) block(args any) ([]byte, error) {
 			out = binary.LittleEndian.AppendUint64(out, a)
 		case reflect.Int64:
 			out = binary.LittleEndian.AppendUint64(out, uint64(f.Int()))
+		case reflect.Struct: // a block that this one extends
+			inner, err := b.block(f.Addr().Interface())
+			if err != nil {
+				return nil, err
+			}
+			out = append(out, inner...)
 		default:
 			return nil, fmt.Errorf("bochs: field %s is a %s, want unsafe.Pointer or int64", name, f.Type())
 		}

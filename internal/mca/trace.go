@@ -105,17 +105,24 @@ type machine struct {
 }
 
 func (m *machine) taken(branch string) bool {
-	switch branch {
-	case "jmp":
-		return true
-	case "jne":
-		return m.known && m.flags != 0
-	case "je":
-		return m.known && m.flags == 0
-	case "jl":
-		return m.known && m.flags < 0
-	case "jg":
-		return m.known && m.flags > 0
+	return branch == "jmp" || m.known && m.holds(strings.TrimPrefix(branch, "j"))
+}
+
+// holds reports whether a condition is that of the flags.
+func (m *machine) holds(condition string) bool {
+	switch condition {
+	case "ne":
+		return m.flags != 0
+	case "e":
+		return m.flags == 0
+	case "l":
+		return m.flags < 0
+	case "le":
+		return m.flags <= 0
+	case "g":
+		return m.flags > 0
+	case "ge":
+		return m.flags >= 0
 	}
 	return false
 }
@@ -138,8 +145,27 @@ func (m *machine) step(in Inst) {
 		set(v, ok)
 		return
 	case strings.HasPrefix(op, "lea"):
-		set(0, false)
+		set(m.address(ops[0]))
 		return
+	case strings.HasPrefix(op, "cmov"):
+		if !m.known {
+			set(0, false)
+		} else if m.holds(strings.TrimPrefix(op, "cmov")) {
+			set(v, ok)
+		}
+		return
+	case op == "imul" && len(ops) == 3:
+		by, has := m.value(ops[1])
+		v, ok = v*by, ok && has
+	case op == "imul":
+		v, ok = v*old, ok && had
+	case op == "test":
+		m.flags, m.known = old&v, ok && had
+		return
+	case op == "shl":
+		v, ok = old<<uint(v&63), ok && had
+	case op == "shr":
+		v, ok = int64(uint64(old)>>uint(v&63)), ok && had
 	case op == "dec":
 		v, ok = old-1, had
 	case op == "inc":
@@ -170,6 +196,17 @@ func (m *machine) value(op string) (int64, bool) {
 	}
 	v, ok := m.regs[wide(op)]
 	return v, ok
+}
+
+// address is the value of an address of one register and a displacement.
+func (m *machine) address(op string) (int64, bool) {
+	at, reg, _ := strings.Cut(strings.TrimSuffix(op, ")"), "(")
+	v, ok := m.value(reg)
+	if at == "" {
+		return v, ok
+	}
+	d, err := strconv.ParseInt(at, 0, 64)
+	return v + d, ok && err == nil
 }
 
 // wide is the 64-bit name of a general register, "" if op is none.

@@ -3,9 +3,9 @@
 package srcdigest
 
 var digests = map[string]string{
-	"kernel":          "ac26809f48423dbac9078937a865a77e723eaf6a8d038768975deabc70589740",
-	"engine":          "4e6c86d1c2a800fdd9badfb37ce6f5e62c41e9f382aaacee61bdc9329d9f80ce",
-	"plugins/x86":     "9a3f67504afb2f29d0a950f8193dcb1d6971d2a35d8f1eca9bf11ae4282e0ed2",
+	"kernel":          "cfe8a38a19ec7099f374dcf7860d47362f2074848aabf3e6f0be8cf85977bb70",
+	"engine":          "69841cd3a3d50c715dd1be1d27163be93cd1fba506db70c7cb28190d14c929fb",
+	"plugins/x86":     "97b9a66f03509fe26145853d08c1d81b46fe13c32fdb29cae33e0bec2280b116",
 	"plugins/avx512":  "da6897d229254f62c9b7140bfa0d7ab61691430cf2e0590c1656b4e3273ffd1b",
 	"plugins/avx2":    "f300d26d61b3ea16d829dad8208ea608efd21cc1d90d65f660a22c109d971521",
 	"plugins/generic": "07c8b4707778ed4ebe38ffb7223a64af50f8e6ca4d5d20f9ab32bfe2403b3818",

@@ -46,12 +46,17 @@ func BenchmarkPredictedQuant(b *testing.B) {
 
 // simulate runs the model over an entry of the default AVX-512 kernel of a problem.
 func simulate(b *testing.B, p kernel.Problem, entry string) (*kernel.Artifact, mca.Prediction) {
+	return simulateWith(b, p, entry, nil)
+}
+
+// simulateWith is simulate where branches also depend on what is in memory, see mca.Trace.
+func simulateWith(b *testing.B, p kernel.Problem, entry string, memory map[string]int64) (*kernel.Artifact, mca.Prediction) {
 	a := emit(b, AVX512, p, spaceOf(b, AVX512, p).Default())
 	code, err := mca.Disassemble(b.Context(), a.Code, a.Entries[entry])
 	if err != nil {
 		b.Skip("mca: ", err)
 	}
-	seq, err := mca.Trace(code, nil)
+	seq, err := mca.Trace(code, memory)
 	if err != nil {
 		b.Fatal(err)
 	}

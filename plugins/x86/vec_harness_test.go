@@ -3,6 +3,7 @@ package x86
 import (
 	"context"
 	"testing"
+	"unsafe"
 
 	"github.com/tilewright/tilewright/kernel"
 	"github.com/tilewright/tilewright/kernel/jit"
@@ -30,7 +31,11 @@ func TestVecOps(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			kerneltest.Test(t, &kerneltest.Heap{}, kerneltest.Funcs{kernel.EntryMain: code.Call}, art)
+			entries := kerneltest.Funcs{}
+			for name, at := range art.Entries {
+				entries[name] = func(args unsafe.Pointer) { jit.Call0(code.Entry+uintptr(at), args) }
+			}
+			kerneltest.Test(t, &kerneltest.Heap{}, entries, art)
 			code.Free()
 		}
 	})

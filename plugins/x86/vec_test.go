@@ -114,7 +114,12 @@ func (r *rig) call(code []byte, op kernel.Op, args unsafe.Pointer) {
 	default:
 		block = (*kernel.ScaleArgs)(args)
 	}
-	if _, err := r.batch.Call(code, 0, block, r.bufs...); err != nil {
+	r.callAt(code, 0, block)
+}
+
+// callAt enters code with an argument block.
+func (r *rig) callAt(code []byte, at int, block any) {
+	if _, err := r.batch.Call(code, at, block, r.bufs...); err != nil {
 		r.Fatal(err)
 	}
 	r.bufs = nil
@@ -145,6 +150,35 @@ func configs(s kernel.Space) []kernel.Config {
 // emitted makes the callable entry of a configuration, default if c is nil. t may be a rig.
 func emitted(t testing.TB, isa ISA, p kernel.Problem, c kernel.Config) (func(unsafe.Pointer), kernel.Exec) {
 	t.Helper()
+	art := artifactOf(t, isa, p, c)
+	if r, ok := t.(*rig); ok && r.batch != nil {
+		return func(args unsafe.Pointer) { r.call(art.Code, p.Op, args) }, art.Exec
+	}
+	return mapped(t, art.Code), art.Exec
+}
+
+// emittedRows makes the callable entry "rows" of an OpRope.
+func emittedRows(t testing.TB, isa ISA, p kernel.Problem) (func(unsafe.Pointer), kernel.Exec) {
+	t.Helper()
+	art := artifactOf(t, isa, p, nil)
+	at, ok := art.Entries[kernel.EntryRows]
+	if !ok {
+		t.Fatalf("%s has no entry %q", p, kernel.EntryRows)
+	}
+	if r, ok := t.(*rig); ok && r.batch != nil {
+		return func(args unsafe.Pointer) { r.callAt(art.Code, at, (*kernel.RopeRowsArgs)(args)) }, art.Exec
+	}
+	m, err := jit.Map(art.Code)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(m.Free)
+	return func(args unsafe.Pointer) { jit.Call0(m.Entry+uintptr(at), args) }, art.Exec
+}
+
+// artifactOf emits a configuration, the default one if c is nil.
+func artifactOf(t testing.TB, isa ISA, p kernel.Problem, c kernel.Config) *kernel.Artifact {
+	t.Helper()
 	b, host := Backend{ISA: isa, ID: kernel.BackendID{Name: isa.Name}}, isa.Features
 	if c == nil {
 		s, err := b.Space(context.Background(), host, p)
@@ -157,10 +191,7 @@ func emitted(t testing.TB, isa ISA, p kernel.Problem, c kernel.Config) (func(uns
 	if err != nil {
 		t.Fatal(err)
 	}
-	if r, ok := t.(*rig); ok && r.batch != nil {
-		return func(args unsafe.Pointer) { r.call(art.Code, p.Op, args) }, art.Exec
-	}
-	return mapped(t, art.Code), art.Exec
+	return art
 }
 
 // mapped makes code callable in this process.

@@ -90,16 +90,17 @@ func valueTiles(isa ISA, dim int) []int64 {
 }
 
 // attnDefaults fills the registers: few rows get several sums in flight and wide value tiles. Keys and
-// values come from memory when few rows share them, else from the cache: then steps are short, so that
-// either is fetched while the other is used, and value tiles are whole parts of cache lines.
+// values come from memory when few rows share them: then steps are as short as can be, so that either is fetched
+// while the other is used, and value tiles are whole parts of cache lines. Many rows fetch ahead too: what
+// the first of their tiles waited for in the outer caches was a tenth of the time.
 func attnDefaults(isa ISA, p kernel.Problem) kernel.Config {
 	budget, most, few := isa.accumulators(), int64(6), p.M <= 8
 	if isa.EVEX {
 		most = 12 // a conversion costs as much as one of its rows
 	}
-	c := kernel.Config{"qblocks": 1, "qsplit": 1, "step": 8, "prefetch": fetchNothing}
+	c := kernel.Config{"qblocks": 1, "qsplit": 1, "step": 8, "prefetch": fetchBoth}
 	if few {
-		c["step"], c["prefetch"] = 2, fetchBoth
+		c["step"] = 1
 		most = min(most, 4)
 	}
 	for i, r := range rowTiles(p.M) {
@@ -116,6 +117,7 @@ func attnDefaults(isa ISA, p kernel.Problem) kernel.Config {
 	}
 	if c["qsplit"] == 1 && tile*2 <= budget {
 		c["qblocks"] = 2
+		c["step"] = max(c["step"], 2)
 	}
 	n := (p.Dim + isa.Lanes - 1) / isa.Lanes
 	chunks := func(w int64) int { return (n + int(w) - 1) / int(w) }

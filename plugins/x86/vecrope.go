@@ -29,7 +29,7 @@ const (
 )
 
 func ropeSpace(_ ISA, p kernel.Problem) (kernel.Space, error) {
-	return kernel.Space{Version: "1"}, checkRope(p)
+	return kernel.Space{Version: "2"}, checkRope(p)
 }
 
 func checkRope(p kernel.Problem) error {
@@ -52,14 +52,18 @@ type rope struct {
 	scale   amd64.Vec // *Scale in every lane
 	factor  amd64.Vec // scale, times 1/rms if there is a norm
 	strided bool
+	out     amd64.Reg       // where the head's elements go, unless they are strided
+	elem    kernel.ElemType // as what they are stored there
 }
 
-// emitRope emits two versions of the loop over heads, for contiguous and for strided elements.
+// emitRope emits two versions of the loop over heads, for contiguous and for strided elements, and the
+// entry for several tokens.
 func emitRope(isa ISA, p kernel.Problem, _ kernel.Config) (Code, error) {
 	if err := checkRope(p); err != nil {
 		return Code{}, err
 	}
-	r := &rope{Emitter: NewEmitter(isa), p: p}
+	r := &rope{Emitter: NewEmitter(isa), p: p, out: rOut, elem: p.Elem}
+	r.scale, r.factor = r.Vec(), r.Vec()
 	r.loadArgs()
 	done, strided := r.NewLabel(), r.NewLabel()
 	r.CmpI(rHeads, 1)
@@ -73,13 +77,20 @@ func emitRope(isa ISA, p kernel.Problem, _ kernel.Config) (Code, error) {
 	r.strided = true
 	r.heads()
 	r.Ret()
-	return finish(r.Emitter, kernel.Exec{})
+	if p.Dim%ropeRun != 0 {
+		return finish(r.Emitter, kernel.Exec{})
+	}
+	rows := r.rows()
+	c, err := finish(r.Emitter, kernel.Exec{ScratchBytes: r.scratch()})
+	if err == nil {
+		c.Entries[kernel.EntryRows] = r.Offset(rows)
+	}
+	return c, err
 }
 
 func (r *rope) loadArgs() {
 	var args kernel.RopeArgs
 	r.arg(amd64.RAX, unsafe.Offsetof(args.Scale))
-	r.scale, r.factor = r.Vec(), r.Vec()
 	r.Op(amd64.VBROADCASTSS, r.scale, amd64.M(amd64.RAX, 0))
 	if !r.p.Norm {
 		r.Move(r.factor, r.scale)
@@ -121,6 +132,16 @@ func (r *rope) nextBias() {
 // heads is the loop over heads.
 func (r *rope) heads() {
 	top := r.Here()
+	r.head()
+	r.AddI(rX, 4*r.p.Dim)
+	r.nextBias()
+	r.Add(rOut, rHead)
+	r.Dec(rHeads)
+	r.Jcc(amd64.CcNE, top)
+}
+
+// head is one head.
+func (r *rope) head() {
 	if r.p.Norm {
 		r.norm()
 	}
@@ -132,11 +153,6 @@ func (r *rope) heads() {
 	}
 	r.rotate()
 	r.rest()
-	r.AddI(rX, 4*r.p.Dim)
-	r.nextBias()
-	r.Add(rOut, rHead)
-	r.Dec(rHeads)
-	r.Jcc(amd64.CcNE, top)
 }
 
 // norm sets factor to scale/rms of the head.

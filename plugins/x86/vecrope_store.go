@@ -8,9 +8,9 @@ import (
 // store converts the run x and stores it as elements at, at+1 and so on of the head; strided runs
 // go to the cursor, which they advance. It clobbers x.
 func (r *rope) store(x amd64.Vec, at int, p part, cursor amd64.Reg) {
-	if r.p.Elem == kernel.ElemF32 {
+	if r.elem == kernel.ElemF32 {
 		if !r.strided {
-			r.storePart(amd64.M(rOut, 4*at), x, p)
+			r.storePart(amd64.M(r.out, 4*at), x, p)
 			return
 		}
 		tmp := r.Vec()
@@ -34,12 +34,12 @@ func (r *rope) store(x amd64.Vec, at int, p part, cursor amd64.Reg) {
 	case r.strided:
 		r.scatter(p.n, cursor, word)
 	case p.n == r.ISA.Lanes:
-		r.Op(amd64.VMOVUPSS, amd64.M(rOut, 2*at), h)
+		r.Op(amd64.VMOVUPSS, amd64.M(r.out, 2*at), h)
 	case r.ISA.EVEX:
-		r.Op(amd64.VMOVDQU16S, amd64.M(rOut, 2*at), h, p.k)
+		r.Op(amd64.VMOVDQU16S, amd64.M(r.out, 2*at), h, p.k)
 	default:
 		for i := range p.n {
-			word(amd64.M(rOut, 2*(at+i)), i)
+			word(amd64.M(r.out, 2*(at+i)), i)
 		}
 	}
 	r.Release(tmp)
@@ -70,11 +70,12 @@ func (r *rope) scatter(n int, cursor amd64.Reg, f func(m amd64.Mem, i int)) {
 // narrow converts a vector to 16-bit elements, rounding to nearest even, in the lower half of x.
 func (r *rope) narrow(x amd64.Vec) amd64.Vec {
 	h := Half(x)
-	if r.p.Elem == kernel.ElemF16 {
+	if r.elem == kernel.ElemF16 {
 		r.Op(amd64.VCVTPS2PH, h, x, 0)
 		return h
 	}
 	t, nan := r.Vec(), r.Vec()
+	t.L, nan.L = x.L, x.L
 	// bits + 0x7fff + the lowest bit kept, or for a NaN bits with the quiet bit.
 	r.Op(amd64.VPSRLD, t, x, 16)
 	r.And(t, t, r.k32(1))

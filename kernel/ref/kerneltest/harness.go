@@ -110,7 +110,7 @@ func Check(mem Allocator, run Runner, a *kernel.Artifact) error {
 }
 
 func newBench(mem Allocator, run Runner, a *kernel.Artifact) *bench {
-	return &bench{mem: mem, run: run, p: a.Key.Problem, e: a.Exec, r: rand.New(rand.NewPCG(1, 2))}
+	return &bench{mem: mem, run: run, p: a.Key.Problem, e: a.Exec, entries: a.Entries, r: rand.New(rand.NewPCG(1, 2))}
 }
 
 // bench is one artifact under test. The first failure to allocate or to call sticks in err.
@@ -121,6 +121,8 @@ type bench struct {
 	e   kernel.Exec
 	r   *rand.Rand
 	err error
+
+	entries map[string]int
 
 	every int // OpAttn, in the quick check: rows are compared by so many
 }

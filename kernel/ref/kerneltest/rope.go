@@ -29,7 +29,52 @@ func (b *bench) rope() []error {
 			}
 		}
 	}
+	if _, ok := b.entries[kernel.EntryRows]; ok {
+		for _, n := range [][2]int{{1, 4}, {8, 4}, {5, 1}, {16, 1}, {7, 3}} {
+			for _, contiguous := range []bool{false, true} {
+				name := fmt.Sprintf("%d tokens of %d heads, contiguous %t", n[0], n[1], contiguous)
+				b.try(&errs, name, func() error { return b.ropeRows(n[0], n[1], contiguous) })
+			}
+		}
+	}
 	return errs
+}
+
+// ropeRows holds the entry "rows" against main, token by token, byte by byte, but for a last place: the
+// two may add up a norm in another order.
+func (b *bench) ropeRows(tokens, heads int, contiguous bool) error {
+	p, dim, size := b.p, b.p.Dim, b.p.Elem.Bytes()
+	x, turns := b.normals(tokens*(heads*dim+8), 2), b.normals(tokens*(p.Rot+8), 1)
+	xBuf, turnBuf, bias, w := put(b, x), put(b, turns), put(b, b.normals(heads*dim, 1)), put(b, b.normals(dim, 1))
+	eps, scale, tmp := put(b, []float32{1e-6}), put(b, []float32{0.125}), b.fill((b.e.ScratchBytes+63)&^63)
+	row, head, elem := heads*size, size, (tokens*heads+3)*size
+	if contiguous {
+		row, head, elem = heads*dim*size+32, dim*size, size
+	}
+	got := b.fill((tokens-1)*row + (heads-1)*head + (dim-1)*elem + size)
+	want := b.fill(len(got.Mem))
+	xStride, turnStride := 4*(heads*dim+8), 4*(p.Rot+8)
+	args := func(k int, out Buffer) []uint64 {
+		return []uint64{xBuf.at(k * xStride), bias.Addr, w.Addr, turnBuf.at(k * turnStride), turnBuf.at(k*turnStride + 2*p.Rot),
+			eps.Addr, scale.Addr, out.at(k * row), uint64(heads), uint64(head), uint64(elem)}
+	}
+	for k := range tokens {
+		b.call(kernel.EntryMain, args(k, want)...)
+	}
+	b.call(kernel.EntryRows, append(args(0, got), uint64(tokens), uint64(xStride), uint64(turnStride), uint64(row), tmp.Addr)...)
+	if b.err != nil {
+		return b.err
+	}
+	for i := 0; i < len(got.Mem); i += size {
+		g, v := loadElem(p.Elem, got.Mem[i:][:size]), loadElem(p.Elem, want.Mem[i:][:size])
+		if g != g && v != v {
+			continue
+		}
+		if err := within(g, v, 1e-6+2*elemError(p.Elem)*math.Abs(v)); err != nil {
+			return fmt.Errorf("byte %d of the output: %w", i, err)
+		}
+	}
+	return unchanged("X", xBuf, x)
 }
 
 func (b *bench) ropeCase(heads int, withBias bool, headStride, elemStride int) error {
