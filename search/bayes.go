@@ -1,7 +1,6 @@
 package search
 
 import (
-	"math"
 	"slices"
 
 	"github.com/tilewright/tilewright/kernel"
@@ -21,7 +20,7 @@ type bayes struct {
 	arms  []arm          // measured, first told first
 	armOf []int          // of each in the order of what was told, -1 for none
 	slot  map[uint64]int // of an arm, by point.key
-	seen  [][]observation
+	seen  []batch
 	told  int // observations
 	fresh int // of them since the model was fitted
 	sums  sums
@@ -35,22 +34,27 @@ type bayes struct {
 // leaves over n blocks.
 type arm struct {
 	p        point
-	key      uint64
 	expected float64
 	sum, n   float64
 }
 
+// batch is what came of one block or race: its observations share the error of the control.
+type batch struct {
+	of      []observation
+	control float64 // timings
+}
+
 type observation struct {
-	slot   int
-	y      float64
-	blocks float64
+	slot int
+	y    float64
+	n    float64 // timings
 }
 
 const (
 	bayesAgain   = 3    // a batch holds one repeat of the best to this many candidates
 	bayesSettled = 12   // blocks after which a configuration is not repeated
 	bayesNear    = 3    // one proposal of this many is a neighbour of one of
-	bayesLeaders = 4    // this many leaders
+	bayesLeaders = 8    // this many leaders
 	bayesStarts  = 2    // ascents for each proposal
 	bayesPasses  = 2    // over all parameters in an ascent
 	bayesStale   = 0.15 // share of the observations that may be newer than the model
@@ -117,33 +121,34 @@ func (b *bayes) near(top []ranking) point {
 // Tell remembers a batch.
 func (b *bayes) Tell(rs []Result) {
 	b.memory.Tell(rs)
-	var batch []observation
+	var got batch
+	p := make(point, len(b.space.Params))
 	for _, r := range rs {
-		if !r.usable() || r.Blocks >= known || b.space.Check(r.Config) != nil {
+		if !r.usable() || r.Blocks >= known || !b.find(r.Config, p) {
 			continue
 		}
-		p := b.locate(r.Config)
 		key := p.key()
 		at, ok := b.slot[key]
 		if !ok {
 			at = len(b.arms)
 			b.slot[key] = at
-			b.arms = append(b.arms, arm{p: p, key: key})
+			b.arms = append(b.arms, arm{p: slices.Clone(p)})
 			if b.model != nil {
 				b.arms[at].expected = b.value(b.model.table, p)
 			}
 		}
-		batch = append(batch, observation{at, r.Score, float64(r.Blocks)})
+		got.of = append(got.of, observation{at, r.Score, r.weight()})
+		got.control = max(got.control, r.against())
 	}
-	if len(batch) == 0 {
+	if len(got.of) == 0 {
 		return
 	}
-	b.learn(batch)
-	b.seen = append(b.seen, batch)
-	b.told += len(batch)
-	b.fresh += len(batch)
+	b.learn(got)
+	b.seen = append(b.seen, got)
+	b.told += len(got.of)
+	b.fresh += len(got.of)
 	if b.model != nil {
-		b.credit(batch)
+		b.credit(got)
 	}
 }
 
@@ -206,91 +211,4 @@ func (b *bayes) Estimate(c kernel.Config) (float64, bool) {
 // residue as much as its repetitions make sure of.
 func (b *bayes) estimate(a *arm) float64 {
 	return a.expected + a.sum/(a.n+b.model.noise/b.model.spread)
-}
-
-// ascent is the scratch of climb.
-type ascent struct {
-	p, best point
-	slope   []float64 // of each parameter, by its place, as the others are
-	turn    []int
-}
-
-func newAscent(n int) ascent {
-	return ascent{make(point, n), make(point, n), make([]float64, n), make([]int, n)}
-}
-
-// climb returns the best unseen member that coordinate ascents over the values of a table come across.
-func (b *bayes) climb(t *table) point {
-	a := &b.ascents
-	top := math.Inf(-1)
-	for range bayesStarts {
-		if !b.sampleInto(a.p) {
-			return nil
-		}
-		at := b.enter(t, a)
-		if at > top && !b.asked[a.p.key()] {
-			top = at
-			copy(a.best, a.p)
-		}
-		for range bayesPasses {
-			moved := false
-			for i := range a.turn {
-				k := b.rng.IntN(i + 1)
-				a.turn[i], a.turn[k] = a.turn[k], i
-			}
-			for _, i := range a.turn {
-				at, top, moved = b.ascend(t, a, i, at, top, moved)
-			}
-			if !moved {
-				break
-			}
-		}
-	}
-	if math.IsInf(top, -1) {
-		return nil
-	}
-	return slices.Clone(a.best)
-}
-
-// enter computes the slopes at a point and returns its value.
-func (b *bayes) enter(t *table, a *ascent) float64 {
-	at, n := 0.0, len(a.p)
-	for i, v := range a.p {
-		s := 0.0
-		for k, u := range a.p {
-			s += t.pair[i*n+k] * b.place[k][u]
-		}
-		a.slope[i] = s
-		at += t.main[i][v] + s*b.place[i][v]/2
-	}
-	return at
-}
-
-// ascend moves parameter i to its best allowed value, and remembers unseen members on the way.
-func (b *bayes) ascend(t *table, a *ascent, i int, at, top float64, moved bool) (float64, float64, bool) {
-	was, keep, n := a.p[i], a.p[i], len(a.p)
-	base, slope := at-t.main[i][was]-a.slope[i]*b.place[i][was], a.slope[i]
-	for v, m := range t.main[i] {
-		x := base + m + slope*b.place[i][v]
-		if v == was || x <= at && x <= top {
-			continue
-		}
-		if a.p[i] = v; !b.moves(a.p, i) {
-			continue
-		}
-		if x > top && !b.asked[a.p.key()] {
-			top = x
-			copy(a.best, a.p)
-		}
-		if x > at {
-			at, keep, moved = x, v, true
-		}
-	}
-	a.p[i] = keep
-	if d := b.place[i][keep] - b.place[i][was]; d != 0 {
-		for k := range n {
-			a.slope[k] += t.pair[k*n+i] * d
-		}
-	}
-	return at, top, moved
 }

@@ -17,6 +17,7 @@ type posterior struct {
 	spread float64   // variance of configurations around the model
 	sure   bool      // the noise rests on data
 	scale  scales
+	solved scales    // that chol is of
 	weight []float64 // scratch of draw
 }
 
@@ -60,39 +61,43 @@ func (b *bayes) fit() {
 		b.model = m
 	}
 	noise := m.noise + m.spread
+	m.solved = scales{}
 	b.rescale(m, noise)
-	b.solve(m, noise, m.scale)
+	if m.solved != m.scale {
+		b.factor(m, noise, m.scale)
+	}
+	solveUpper(m.chol, m.mean)
 	b.tabulate(m.mean, m.table)
 	m.noise, m.spread, m.sure = noise/2, noise/2, false
 	for i := range b.arms {
 		a := &b.arms[i]
 		a.expected, a.sum, a.n = b.value(m.table, a.p), 0, 0
 	}
-	for _, batch := range b.seen {
-		b.credit(batch)
+	for _, got := range b.seen {
+		b.credit(got)
 	}
 	b.spreads()
 	b.fresh = 0
 }
 
 // credit adds what the model leaves of a batch, less the effect of the batch, to its arms.
-func (b *bayes) credit(batch []observation) {
-	effect := b.effect(batch)
-	for _, o := range batch {
+func (b *bayes) credit(got batch) {
+	effect := b.effect(got)
+	for _, o := range got.of {
 		a := &b.arms[o.slot]
-		a.sum += o.blocks * (o.y - a.expected - effect)
-		a.n += o.blocks
+		a.sum += o.n * (o.y - a.expected - effect)
+		a.n += o.n
 	}
 }
 
-// effect is that of a batch: the control's own error is as large as a candidate's.
-func (b *bayes) effect(batch []observation) float64 {
+// effect is that of a batch: the error of its control.
+func (b *bayes) effect(got batch) float64 {
 	var sum, n float64
-	for _, o := range batch {
-		sum += (o.y - b.arms[o.slot].expected) * o.blocks
-		n += o.blocks
+	for _, o := range got.of {
+		sum += (o.y - b.arms[o.slot].expected) * o.n
+		n += o.n
 	}
-	return sum / (n + 1)
+	return sum / (n + got.control)
 }
 
 // spreads estimates the noise of a block from repeated measurements, and from the rest of the
@@ -106,10 +111,10 @@ func (b *bayes) spreads() {
 	for i := range first {
 		first[i] = math.NaN()
 	}
-	for _, batch := range b.seen {
-		effect := b.effect(batch)
-		for _, o := range batch {
-			x := (o.y - b.arms[o.slot].expected - effect) * math.Sqrt(o.blocks)
+	for _, got := range b.seen {
+		effect := b.effect(got)
+		for _, o := range got.of {
+			x := (o.y - b.arms[o.slot].expected - effect) * math.Sqrt(o.n)
 			all = append(all, math.Abs(x))
 			if was := first[o.slot]; was == was {
 				again = append(again, math.Abs(x-was)/math.Sqrt2)
@@ -136,50 +141,67 @@ func robust(abs []float64) float64 { return stat.Median(abs) / 0.6745 }
 
 // learn adds a batch to the normal equations. Values that the model so far misses by more than bayesClip
 // deviations are pulled in: timings have tails.
-func (b *bayes) learn(batch []observation) {
+func (b *bayes) learn(got batch) {
 	if b.model != nil && b.model.sure {
-		b.pull(batch)
+		b.pull(got.of)
 	}
 	d, s := b.dim, &b.sums
-	if need := d * len(batch); len(s.rows) < need {
+	if need := d * len(got.of); len(s.rows) < need {
 		s.rows = make([]float64, need)
 	}
 	clear(s.mean)
 	var my, n float64
-	for _, o := range batch {
-		n += o.blocks
+	for _, o := range got.of {
+		n += o.n
 	}
-	for i, o := range batch {
+	for i, o := range got.of {
 		x := s.rows[i*d : (i+1)*d]
 		b.features(b.arms[o.slot].p, x)
 		for k, v := range x {
-			s.mean[k] += o.blocks * v / n
+			s.mean[k] += o.n * v / n
 		}
-		my += o.blocks * o.y / n
+		my += o.n * o.y / n
 	}
-	theta := 1 - 1/math.Sqrt(1+n) // quasi-demeaning of a random effect (Wooldridge 2010, 10.4)
-	for i, o := range batch {
+	theta := 1 - 1/math.Sqrt(1+n/got.control) // quasi-demeaning of a random effect (Wooldridge 2010, 10.4)
+	for i, o := range got.of {
 		x := s.rows[i*d : (i+1)*d]
 		for k := range x {
 			x[k] -= theta * s.mean[k]
 		}
-		s.add(x, o.y-theta*my, o.blocks)
+		s.add(x, o.y-theta*my, o.n)
+	}
+	s.square(len(got.of), d)
+}
+
+// add adds w y x to xy, and scales x by the root of w for square.
+func (s *sums) add(x []float64, y, w float64) {
+	s.yy += w * y * y
+	s.n++
+	root := math.Sqrt(w)
+	for i, v := range x {
+		s.xy[i] += w * y * v
+		x[i] = root * v
 	}
 }
 
-// add adds w x x' to the lower half of xx, and w y x to xy.
-func (s *sums) add(x []float64, y, w float64) {
-	d := len(x)
-	s.yy += w * y * y
-	s.n++
-	for i, v := range x {
-		if v == 0 {
-			continue
+// square adds x x' of each of n rows to the lower half of xx, four rows at a time.
+func (s *sums) square(n, d int) {
+	for ; n%4 != 0; n++ {
+		if len(s.rows) < (n+1)*d {
+			s.rows = append(s.rows, make([]float64, (n+1)*d-len(s.rows))...)
 		}
-		s.xy[i] += w * y * v
-		row, wv := s.xx[i*d:i*d+i+1], w*v
-		for k := range row {
-			row[k] += wv * x[k]
+		clear(s.rows[n*d : (n+1)*d])
+	}
+	for r := 0; r < n; r += 4 {
+		x := s.rows[r*d:]
+		x0, x1, x2, x3 := x[:d], x[d:2*d], x[2*d:3*d], x[3*d:4*d]
+		for i := range d {
+			v0, v1, v2, v3 := x0[i], x1[i], x2[i], x3[i]
+			row := s.xx[i*d : i*d+i+1]
+			y0, y1, y2, y3 := x0[:len(row)], x1[:len(row)], x2[:len(row)], x3[:len(row)]
+			for k := range row {
+				row[k] += v0*y0[k] + v1*y1[k] + v2*y2[k] + v3*y3[k]
+			}
 		}
 	}
 }
@@ -196,30 +218,34 @@ func (b *bayes) pull(batch []observation) {
 	}
 }
 
-// solve computes the weights at a noise variance and prior scales, and returns the log of the marginal
-// likelihood of the data (Bishop 2006, 3.86) but for a constant.
-func (b *bayes) solve(m *posterior, noise float64, sc scales) float64 {
+// factor computes L, and L' times the weights in mean, at a noise variance and prior scales, and returns
+// the log of the marginal likelihood of the data (Bishop 2006, 3.86) but for a constant.
+func (b *bayes) factor(m *posterior, noise float64, sc scales) float64 {
 	d := b.dim
-	copy(m.chol, b.sums.xx)
-	prior := 0.0
+	for i := range d {
+		copy(m.chol[i*d:i*d+i+1], b.sums.xx[i*d:i*d+i+1])
+	}
 	for i := range d {
 		s := sc.main
 		if i >= b.mains {
 			s = sc.pair
 		}
 		m.chol[i*d+i] += noise / (s * s)
-		prior += math.Log(noise / (s * s))
 	}
+	prior := float64(b.mains)*math.Log(noise/(sc.main*sc.main)) + float64(d-b.mains)*math.Log(noise/(sc.pair*sc.pair))
 	cholesky(m.chol, d)
+	m.solved = sc
 	copy(m.mean, b.sums.xy)
 	solveLower(m.chol, m.mean)
-	fit, det := 0.0, 0.0
+	fit, det := 0.0, 1.0
+	logDet := 0.0
 	for i, x := range m.mean {
 		fit += x * x
-		det += math.Log(m.chol[i*d+i])
+		if det *= m.chol[i*d+i]; det > 1e100 || det < 1e-100 {
+			logDet, det = logDet+math.Log(det), 1
+		}
 	}
-	solveUpper(m.chol, m.mean)
-	return prior/2 - det - (b.sums.yy-fit)/(2*noise)
+	return prior/2 - logDet - math.Log(det) - (b.sums.yy-fit)/(2*noise)
 }
 
 // Prior scales move by a factor at a time, within bounds, while the data are few enough for them to
@@ -236,13 +262,13 @@ func (b *bayes) rescale(m *posterior, noise float64) {
 	if b.sums.n > float64(scaleData*b.dim) {
 		return
 	}
-	best := b.solve(m, noise, m.scale)
+	best := b.factor(m, noise, m.scale)
 	try := func(main, pair float64) bool {
 		sc := scales{m.scale.main * main, m.scale.pair * pair}
 		if min(sc.main, sc.pair) < scaleLow || max(sc.main, sc.pair) > scaleHigh {
 			return false
 		}
-		l := b.solve(m, noise, sc)
+		l := b.factor(m, noise, sc)
 		if l > best {
 			best, m.scale = l, sc
 			return true

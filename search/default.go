@@ -1,8 +1,6 @@
 package search
 
 import (
-	"math"
-
 	"github.com/tilewright/tilewright/kernel"
 )
 
@@ -16,14 +14,14 @@ const FinalShare = 0.3
 // layers for: where a step takes seconds, breadth is worth more than the precision of one look.
 const fewSteps = 40
 
-// Batch is the number of candidates beside the control in a block, for a search of about that many
+// Batch is the number of candidates beside the control in a block, for a search by s of about that many
 // in-situ steps over a number of layers.
-func Batch(steps, layers int) int {
+func Batch(s Strategy, steps, layers int) int {
 	n := DefaultBatch
 	if steps >= fewSteps {
 		return n
 	}
-	for n+1+int(math.Round(math.Sqrt(float64(n+1)))) <= layers {
+	for n+1+controlsOf(n+1, controls(s, 0)) <= layers {
 		n++
 	}
 	return n

@@ -20,11 +20,15 @@ type Candidate struct {
 
 // Result is what measuring a configuration gave. Score is the mean log-speedup over the control,
 // ln(cost of control / cost of config), over Blocks blocks. A Failure (a kind of crash, a wrong
-// number) makes the score meaningless and the configuration untouchable.
+// number) makes the score meaningless and the configuration untouchable. Samples is how many timings of
+// the configuration the blocks held, and Control how many of the control: blocks of few arms say more
+// of each. Neither is below 1 where a block counted; 0 means that they are not known, and one a block.
 type Result struct {
 	Config  kernel.Config `json:"config"`
 	Score   float64       `json:"score"`
 	Blocks  int           `json:"blocks"`
+	Samples int           `json:"samples,omitempty"`
+	Control int           `json:"control,omitempty"`
 	Failure string        `json:"failure,omitempty"`
 }
 
@@ -39,14 +43,40 @@ type Strategy interface {
 	Best(k int) []Result
 }
 
+// weight is the number of timings behind a score.
+func (r *Result) weight() float64 { return float64(max(r.Samples, r.Blocks)) }
+
+// against is that of the control in the same blocks.
+func (r *Result) against() float64 { return float64(max(r.Control, r.Blocks)) }
+
+// merge adds a result of the same configuration: scores are averaged by their weights, a failure is
+// final.
+func (r *Result) merge(o Result) {
+	switch {
+	case r.Failure != "":
+	case o.Failure != "":
+		r.Failure = o.Failure
+	case o.Blocks > 0:
+		w := r.weight()
+		if r.Blocks == 0 {
+			r.Score, w = 0, 0
+		}
+		r.Score = (r.Score*w + o.Score*o.weight()) / (w + o.weight())
+		r.Samples, r.Control = int(w+o.weight()), int(r.against()+o.against())
+		r.Blocks += o.Blocks
+	}
+}
+
 // ErrBudget is returned by a Source whose budget does not cover another block.
 var ErrBudget = errors.New("measurement budget spent")
 
 // Block is one paired block: a cost (time per unit of work, lower is better) for each arm asked for,
-// by its index, NaN where it was not measured. Failed arms have an entry in Failures. A disturbed
-// block says why in Disturbed and counts for no arm.
+// by its index, NaN where it was not measured, and the number of timings that it is the centre of, one
+// each if Samples is nil. Failed arms have an entry in Failures. A disturbed block says why in Disturbed
+// and counts for no arm.
 type Block struct {
 	Costs     []float64
+	Samples   []int
 	Failures  map[int]string
 	Disturbed string
 }

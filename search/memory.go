@@ -27,31 +27,22 @@ func newMemory(s kernel.Space, seed uint64, blocks int) (*memory, error) {
 		asked: map[uint64]bool{}, results: map[uint64]*Result{}}, nil
 }
 
-// Tell merges results: scores of the same configuration are averaged by blocks, a failure is final.
+// Tell merges results: scores of the same configuration are averaged by weight, a failure is final.
 // What is not a member of the space is ignored.
 func (m *memory) Tell(rs []Result) {
+	p := make(point, len(m.space.Params))
 	for _, r := range rs {
-		if m.space.Check(r.Config) != nil {
+		if !m.find(r.Config, p) {
 			continue
 		}
-		key := m.locate(r.Config).key()
+		key := p.key()
 		m.asked[key] = true
-		old := m.results[key]
-		switch {
-		case old == nil:
-			m.order = append(m.order, &r)
-			m.results[key] = &r
-		case old.Failure != "":
-		case r.Failure != "":
-			old.Failure = r.Failure
-		case r.Blocks > 0:
-			n := old.Blocks + r.Blocks
-			if old.Blocks == 0 {
-				old.Score = 0
-			}
-			old.Score = (old.Score*float64(old.Blocks) + r.Score*float64(r.Blocks)) / float64(n)
-			old.Blocks = n
+		if old := m.results[key]; old != nil {
+			old.merge(r)
+			continue
 		}
+		m.order = append(m.order, &r)
+		m.results[key] = &r
 	}
 }
 

@@ -3,6 +3,7 @@ package search
 import (
 	"math"
 
+	"github.com/tilewright/tilewright/kernel"
 	"github.com/tilewright/tilewright/search/stat"
 )
 
@@ -13,6 +14,7 @@ type RaceOptions struct {
 	MaxBlocks int     // [24] blocks after which the race ends
 	Keep      int     // [0] the race ends when this many arms beside the control are left
 	Tie       float64 // [0] log-ratio within which arms are as good: ends a race of ties
+	Controls  int     // [0] times that a block runs the control, 0 for about the root of the number of arms
 	Seed      uint64
 }
 
@@ -43,6 +45,7 @@ type Race struct {
 	o       RaceOptions
 	n       int
 	log     [][]float64 // [block][arm] ln cost, NaN where not measured
+	timings [][]int     // [block][arm], nil for one each
 	out     []int
 	failure []string
 	dropped int
@@ -69,12 +72,11 @@ func (r *Race) reorder() {
 }
 
 // Next is the order of the next block: the arms still alive, balanced for position and carry-over.
-// The control is what all of them are compared with, so it comes about as often as the root of their
-// number (Dunnett 1955), spread over the block.
+// The control comes as often as controlsOf says, spread over the block.
 func (r *Race) Next() []int {
 	order := r.orders.Next()
 	n := len(order)
-	more := max(0, int(math.Round(math.Sqrt(float64(n-1))))-1)
+	more := controlsOf(n-1, r.o.Controls) - 1
 	out := make([]int, 0, n+more)
 	for i, x := range order {
 		if more > 0 && (i+1)*more/n > i*more/n {
@@ -83,6 +85,15 @@ func (r *Race) Next() []int {
 		out = append(out, r.alive[x])
 	}
 	return out
+}
+
+// controlsOf is how often a block of n arms runs the control: as asked, else about as often as the root
+// of their number, since it is what all of them are compared with (Dunnett 1955).
+func controlsOf(n, asked int) int {
+	if asked > 0 {
+		return asked
+	}
+	return max(1, int(math.Round(math.Sqrt(float64(n)))))
 }
 
 // Alive lists the arms still in the race, the control first.
@@ -110,11 +121,31 @@ func (r *Race) Add(b Block) {
 	if b.Disturbed != "" || math.IsNaN(row[0]) {
 		r.dropped++
 	} else {
-		r.log = append(r.log, row)
+		r.log, r.timings = append(r.log, row), append(r.timings, b.Samples)
 	}
 	if r.eliminate() || failed {
 		r.reorder()
 	}
+}
+
+// result is what the race says of an arm.
+func (r *Race) result(a int, c kernel.Config) Result {
+	out := Result{Config: c, Failure: r.failure[a]}
+	for i, row := range r.log {
+		d := row[0] - row[a]
+		if math.IsNaN(d) {
+			continue
+		}
+		out.Score += d
+		out.Blocks++
+		arm, control := 1, 1
+		if n := r.timings[i]; len(n) == r.n {
+			arm, control = max(n[a], 1), max(n[0], 1)
+		}
+		out.Samples, out.Control = out.Samples+arm, out.Control+control
+	}
+	out.Score /= float64(out.Blocks)
+	return out
 }
 
 // paired returns ln(cost a / cost b) over the blocks that measured both.

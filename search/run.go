@@ -89,7 +89,7 @@ func (t *timer) another() bool {
 }
 
 // Finalists is the number of leaders of a search that Pick races again.
-const Finalists = 6
+const Finalists = 8
 
 // finalTie is the log-ratio within which finalists are as good.
 const finalTie = 0.005
@@ -98,9 +98,10 @@ const finalTie = 0.005
 // budget: what leads after a search leads partly by luck. The race is one of successive halving: each
 // third of its time, of Left, the better half goes on. It returns the finalist that the strategy holds
 // for the best when it knows the new data too, with the score and the blocks of the new data alone; nil
-// if neither is better than the control. A race that the budget cuts short before its second block
+// if either says that it is no better than the control. A race that the budget cuts short before its second block
 // decides nothing, and the leader of all data is returned, with no blocks.
 func Pick(s Strategy, control kernel.Config, src Source, o RunOptions) (*Result, error) {
+	o.Race.Controls = controls(s, o.Race.Controls)
 	if err := Run(s, control, src, o); err != nil {
 		return nil, err
 	}
@@ -167,20 +168,11 @@ func (f *final) add(rs []Result) {
 	}
 	for _, r := range rs {
 		key := r.Config.String()
-		old := f.new[key]
-		switch {
-		case old == nil:
-			f.new[key] = &r
-		case r.Failure != "":
-			old.Failure = r.Failure
-		case r.Blocks > 0:
-			n := float64(old.Blocks + r.Blocks)
-			if old.Blocks == 0 {
-				old.Score = 0
-			}
-			old.Score = (old.Score*float64(old.Blocks) + r.Score*float64(r.Blocks)) / n
-			old.Blocks += r.Blocks
+		if old := f.new[key]; old != nil {
+			old.merge(r)
+			continue
 		}
+		f.new[key] = &r
 	}
 }
 
@@ -188,6 +180,17 @@ func (f *final) add(rs []Result) {
 // much is left out as its repetitions do not make sure of. A strategy that wraps another passes it on.
 type Estimator interface {
 	Estimate(kernel.Config) (score float64, ok bool)
+}
+
+// controls is how often a block runs the control beside a strategy. One that weighs what it knows
+// finds the control's error from what all arms of a block have in common, so that once is enough, and
+// the samples are worth more elsewhere; others have nothing but the ratio to the control: as many as
+// were asked for.
+func controls(s Strategy, asked int) int {
+	if _, ok := s.(Estimator); ok && asked == 0 {
+		return 1
+	}
+	return asked
 }
 
 // standing lists the finalists that are better than the control, best first: as the strategy knows them
@@ -244,10 +247,8 @@ func (f *final) best() *Result {
 			return nil
 		}
 	}
-	for _, r := range f.standing() {
-		if r.Score > 0 {
-			return r
-		}
+	if all := f.standing(); len(all) > 0 && all[0].Score > 0 {
+		return all[0]
 	}
 	return nil
 }
@@ -284,9 +285,9 @@ func Compete(arms []kernel.Config, src Source, o RaceOptions) ([]Result, error) 
 		}
 		r.Add(b)
 	}
-	var out []Result
-	for _, st := range r.Standings() {
-		out = append(out, Result{arms[st.Arm], st.Score.Center, st.Score.N, st.Failure})
+	out := make([]Result, 0, len(arms)-1)
+	for a := 1; a < len(arms); a++ {
+		out = append(out, r.result(a, arms[a]))
 	}
 	return out, err
 }

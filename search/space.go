@@ -141,6 +141,21 @@ func (g *grid) locate(c kernel.Config) point {
 	return p
 }
 
+// find makes p the member that c is and reports whether it is one.
+func (g *grid) find(c kernel.Config, p point) bool {
+	if len(c) != len(p) {
+		return false
+	}
+	for i := range g.space.Params {
+		par := &g.space.Params[i]
+		v, ok := c[par.Name]
+		if p[i] = slices.Index(par.Values, v); !ok || p[i] < 0 {
+			return false
+		}
+	}
+	return g.allows(p)
+}
+
 // walk visits the completions of p (open parameters filled) depth first, in the order of values that
 // rank gives for each parameter, cutting off branches that no completion can save; it stops when
 // visit returns false.

@@ -146,12 +146,38 @@ func dot(a, b []float64) float64 {
 func cholesky(a []float64, d int) {
 	for i := range d {
 		ri := a[i*d : i*d+i+1]
-		for j := range i {
+		j := 0
+		for ; j+2 <= i; j += 2 { // two at a time read the row once
+			rj, rk := a[j*d:j*d+j+1], a[(j+1)*d:(j+1)*d+j+2]
+			s, t := dot2(rj[:j], rk, ri)
+			x := (ri[j] - s) / rj[j]
+			ri[j], ri[j+1] = x, (ri[j+1]-t-rk[j]*x)/rk[j+1]
+		}
+		if j < i {
 			rj := a[j*d : j*d+j+1]
 			ri[j] = (ri[j] - dot(rj[:j], ri)) / rj[j]
 		}
 		ri[i] = math.Sqrt(max(ri[i]-dot(ri[:i], ri), 1e-12))
 	}
+}
+
+// dot2 are the products of a, and of as many of b, with as many of c.
+func dot2(a, b, c []float64) (s, t float64) {
+	b, c = b[:len(a)], c[:len(a)]
+	var s0, s1, t0, t1 float64
+	i := 0
+	for ; i+2 <= len(a); i += 2 {
+		x, y := c[i], c[i+1]
+		s0 += a[i] * x
+		t0 += b[i] * x
+		s1 += a[i+1] * y
+		t1 += b[i+1] * y
+	}
+	if i < len(a) {
+		s0 += a[i] * c[i]
+		t0 += b[i] * c[i]
+	}
+	return s0 + s1, t0 + t1
 }
 
 // solveLower solves L x = b in place, solveUpper L' x = b.
@@ -164,7 +190,21 @@ func solveLower(l, b []float64) {
 
 func solveUpper(l, b []float64) {
 	d := len(b)
-	for i := d - 1; i >= 0; i-- {
+	i := d - 1
+	for ; i >= 3; i -= 4 { // four at a time read what is left of b once
+		r0, r1, r2, r3 := l[i*d:i*d+i+1], l[(i-1)*d:(i-1)*d+i], l[(i-2)*d:(i-2)*d+i-1], l[(i-3)*d:(i-3)*d+i-2]
+		x0 := b[i] / r0[i]
+		x1 := (b[i-1] - r0[i-1]*x0) / r1[i-1]
+		x2 := (b[i-2] - r0[i-2]*x0 - r1[i-2]*x1) / r2[i-2]
+		x3 := (b[i-3] - r0[i-3]*x0 - r1[i-3]*x1 - r2[i-3]*x2) / r3[i-3]
+		b[i], b[i-1], b[i-2], b[i-3] = x0, x1, x2, x3
+		rest := b[:i-3]
+		r0, r1, r2, r3 = r0[:len(rest)], r1[:len(rest)], r2[:len(rest)], r3[:len(rest)]
+		for k := range rest {
+			rest[k] -= r0[k]*x0 + r1[k]*x1 + r2[k]*x2 + r3[k]*x3
+		}
+	}
+	for ; i >= 0; i-- {
 		x := b[i] / l[i*d+i]
 		b[i] = x
 		row := l[i*d : i*d+i]

@@ -155,7 +155,7 @@ func TestRecordedMachine(t *testing.T) {
 		replays int
 		most    float64 // mean regret of the default
 	}{
-		"decode": {Plan{100, 28, 8, 0.3}, 8, 0.02}, "prefill": {Plan{26, 28, 22, 0.3}, 16, 0.005},
+		"decode": {Plan{160, 28, 0.3}, 8, 0.025}, "prefill": {Plan{26, 28, 0.3}, 16, 0.005},
 	} {
 		rec, err := Open(filepath.Join("testdata", name+".json.gz"))
 		if err != nil {

@@ -14,8 +14,8 @@ import (
 
 // Plan is how a replayed search spends its steps: those of package sim.
 type Plan struct {
-	Steps, Layers, Batch int
-	Keep                 float64 // share of the steps for the race of the finalists
+	Steps, Layers int
+	Keep          float64 // share of the steps for the race of the finalists
 }
 
 // Line summarises the replays of one strategy. Regret is ln(cost of the pick / least recorded cost),
@@ -77,7 +77,7 @@ func once(rec *Recording, truth *Source, st search.Named, p Plan, seed uint64) (
 		return 0, 0, err
 	}
 	src := truth.Again(p.Steps, p.Layers, seed)
-	pick, err := search.Pick(s, rec.Control, src, search.RunOptions{Batch: p.Batch, Left: src.Left, Keep: p.Keep,
+	pick, err := search.Pick(s, rec.Control, src, search.RunOptions{Batch: search.Batch(s, p.Steps, p.Layers), Left: src.Left, Keep: p.Keep,
 		Race: search.RaceOptions{Seed: seed}})
 	if err != nil {
 		return 0, 0, err

@@ -133,9 +133,10 @@ func (s *Source) Measure(arms []kernel.Config, order []int) (search.Block, error
 		values[a] = append(values[a], v)
 	}
 	s.turn++ // else a layer would keep its arm
-	b.Costs = stat.Centres(values)
+	b.Costs, b.Samples = stat.Centres(values), make([]int, len(arms))
 	for a, x := range b.Costs {
 		b.Costs[a] = math.Exp(level + x) // NaN where there is none
+		b.Samples[a] = len(values[a])
 	}
 	return b, nil
 }

@@ -12,7 +12,7 @@ import (
 var (
 	// Roofline costs the greater of compute and memory, with cliffs where registers, code or a cache
 	// overflow, and knobs that act on one side only.
-	Roofline = Family{"roofline", newDomain(tile), drawRoofline, 0.02}
+	Roofline = Family{"roofline", tileDomain, drawRoofline, 0.02}
 	// Nested is a decision tree: what a parameter does depends on all those above it.
 	Nested = Family{"nested", Smooth.domain, drawTree, 0.08}
 	// Unordered gives every value, every pair of values and some triples an effect of its own: neighbours
@@ -26,17 +26,7 @@ const heldOutSeed = 1 << 20
 // HeldOut are the scenarios that nothing was tuned on: Smooth with new seeds, and the other families,
 // on the hosts that can be judged.
 func HeldOut() []Scenario {
-	var out []Scenario
-	for _, p := range []Plan{DecodePlan, PrefillPlan} {
-		for _, n := range []Noise{Quiet, Cloud} {
-			for _, f := range []Family{Smooth, Roofline, Nested, Unordered} {
-				out = append(out, Scenario{n, f.Name + " 2x", f, 2, 0.4, heldOutSeed, p},
-					Scenario{n, f.Name + " 5x", f, 5, 0.25, heldOutSeed, p}, Scenario{n, f.Name + " best", f, 3, 0, heldOutSeed, p},
-					Scenario{n, f.Name + " flat", f, 1.005, 0.5, heldOutSeed, p})
-			}
-		}
-	}
-	return out
+	return grid([]Family{Smooth, Roofline, Nested, Unordered}, heldOutSeed)
 }
 
 // tile is the space of a blocked kernel.
@@ -49,6 +39,8 @@ var tile = kernel.Space{Version: "sim/tile", Params: []kernel.Param{
 	{Name: "pack", Values: []int64{0, 1}, Default: 0},
 	{Name: "ahead", Values: []int64{0, 1, 2, 3}, Default: 0},
 }, Constraints: []kernel.Constraint{{Doc: "accumulators", Terms: [][]string{{"mr", "nr"}}, Max: 32}}}
+
+var tileDomain = newDomain(tile)
 
 func drawRoofline(rng *rand.Rand, s kernel.Space) func([]int) float64 {
 	regs, code, cache := 8+24*rng.Float64(), 16+100*rng.Float64(), math.Exp(math.Log(200)+math.Log(10)*rng.Float64())
@@ -93,32 +85,35 @@ type node struct {
 	next         [2]*node
 }
 
+// growTree grows a tree below a split of that depth.
+func growTree(rng *rand.Rand, s kernel.Space, depth, most int, decay float64) *node {
+	if depth == most {
+		return nil
+	}
+	n := &node{param: rng.IntN(len(s.Params))}
+	n.above = rng.IntN(len(s.Params[n.param].Values) - 1)
+	size := math.Pow(decay, float64(depth))
+	n.add = [2]float64{size * rng.NormFloat64(), size * rng.NormFloat64()}
+	n.next = [2]*node{growTree(rng, s, depth+1, most, decay), growTree(rng, s, depth+1, most, decay)}
+	return n
+}
+
+// value is the sum along the branch of a member.
+func (n *node) value(at []int) float64 {
+	sum := 0.0
+	for n != nil {
+		side := 0
+		if at[n.param] > n.above {
+			side = 1
+		}
+		sum += n.add[side]
+		n = n.next[side]
+	}
+	return sum
+}
+
 func drawTree(rng *rand.Rand, s kernel.Space) func([]int) float64 {
-	var grow func(depth int) *node
-	grow = func(depth int) *node {
-		if depth == treeDepth {
-			return nil
-		}
-		n := &node{param: rng.IntN(len(s.Params))}
-		n.above = rng.IntN(len(s.Params[n.param].Values) - 1)
-		size := math.Pow(treeDecay, float64(depth))
-		n.add = [2]float64{size * rng.NormFloat64(), size * rng.NormFloat64()}
-		n.next = [2]*node{grow(depth + 1), grow(depth + 1)}
-		return n
-	}
-	root := grow(0)
-	return func(at []int) float64 {
-		sum := 0.0
-		for n := root; n != nil; {
-			side := 0
-			if at[n.param] > n.above {
-				side = 1
-			}
-			sum += n.add[side]
-			n = n.next[side]
-		}
-		return sum
-	}
+	return growTree(rng, s, 0, treeDepth, treeDecay).value
 }
 
 // Sizes of a pair's and of a triple's effects beside those of a single value.

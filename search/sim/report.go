@@ -35,7 +35,7 @@ func Tuners() []Tuner {
 		if err != nil {
 			return Outcome{Refused: true}
 		}
-		p.Steps = 4*len(l.Members)*3/p.Batch + 100
+		p.Steps = 4*len(l.Members)*3/search.DefaultBatch + 100
 		return Tune(h, l, s, p)
 	}}, Tuner{"best of 3", BestOf3})
 }

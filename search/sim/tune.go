@@ -13,7 +13,6 @@ type Plan struct {
 	Name   string
 	Steps  int    // of the screen; one serves one block of one search
 	Layers int    // samples of a step, dealt over the arms of its block
-	Batch  int    // candidates a block
 	AA     int    // pairs of the noise floor
 	Floor  [2]int // turns of each run of such a pair, and samples that a turn averages
 	Turns  int    // of each process in a duel
@@ -31,8 +30,8 @@ const planned = 4
 // steps are short; in prefill there is time for 10 passes of 512 tokens, which is 26 of 192: these run
 // the same kernels, and rank them alike but for a misfit.
 var (
-	DecodePlan  = Plan{"decode", 160, 28, 8, 10, [2]int{5, 56}, 16, 56, 8, 0.01, search.FinalShare, 0}
-	PrefillPlan = Plan{"prefill", 26, 28, 22, 10, [2]int{3, 28}, 4, 56, 8, 0.01, search.FinalShare, 0.01}
+	DecodePlan  = Plan{"decode", 160, 28, 10, [2]int{5, 56}, 16, 56, 8, 0.01, search.FinalShare, 0}
+	PrefillPlan = Plan{"prefill", 26, 28, 10, [2]int{3, 28}, 4, 56, 8, 0.01, search.FinalShare, 0.01}
 )
 
 // Outcome is what a tune decided and what the truth is. Regrets are ln(cost / least cost in the
@@ -93,15 +92,22 @@ func (s *source) Measure(arms []kernel.Config, order []int) (search.Block, error
 	for _, a := range order {
 		keys[a], costs[a] = s.arm(arms[a])
 	}
-	for i := range steps * s.layers {
+	samples := steps * s.layers
+	room := samples/len(order) + 2 // of an arm that comes once
+	buf := make([]float64, n*room)
+	for a := range values {
+		values[a] = buf[a*room : a*room : (a+1)*room]
+	}
+	for i := range samples {
 		a := order[s.turn%len(order)]
 		s.turn++
 		values[a] = append(values[a], math.Log(s.Sample(keys[a], costs[a], i%s.layers)))
 	}
 	s.turn++ // else a layer would keep its arm
-	b := search.Block{Costs: stat.Centres(values)}
+	b := search.Block{Costs: stat.Centres(values), Samples: make([]int, n)}
 	for a, x := range b.Costs {
 		b.Costs[a] = math.Exp(x) // NaN where there is none
+		b.Samples[a] = len(values[a])
 	}
 	if s.Disturbed() {
 		b.Disturbed = "steal"
@@ -173,7 +179,7 @@ func Tune(h *Host, l *Landscape, s search.Strategy, p Plan) Outcome {
 	}
 	src := newSource(h, l, p)
 	// The source of a simulation has no error but a spent budget.
-	best, _ := search.Pick(s, def, src, search.RunOptions{Batch: p.Batch, Left: src.Left, Keep: p.Keep})
+	best, _ := search.Pick(s, def, src, search.RunOptions{Batch: search.Batch(s, p.Steps, p.Layers), Left: src.Left, Keep: p.Keep})
 	pick := l.DefaultCost()
 	if best != nil {
 		pick = l.Cost(best.Config)

@@ -16,35 +16,35 @@ func Rotate(n, p int) []int {
 // every position equally often and follows every other arm equally often. n rows for even n, 2n for
 // odd; one row for n of 1, none for 0.
 func Williams(n int) [][]int {
-	if n < 2 {
-		return [][]int{{0}}[:n]
-	}
-	first := make([]int, n) // 0, 1, n-1, 2, n-2, ...
-	for i := 1; i < n; i++ {
-		if i%2 == 1 {
-			first[i] = (i + 1) / 2
-		} else {
-			first[i] = n - i/2
-		}
-	}
-	rows := make([][]int, 0, 2*n)
-	for shift := range n {
-		row := make([]int, n)
-		for i, a := range first {
-			row[i] = (a + shift) % n
-		}
-		rows = append(rows, row)
-	}
-	if n%2 == 1 {
-		for _, row := range rows[:n] {
-			back := make([]int, n)
-			for i, a := range row {
-				back[n-1-i] = a
-			}
-			rows = append(rows, back)
-		}
+	rows := make([][]int, williamsRows(n))
+	for r := range rows {
+		rows[r] = williamsRow(n, r)
 	}
 	return rows
+}
+
+func williamsRows(n int) int {
+	if n > 1 && n%2 == 1 {
+		return 2 * n
+	}
+	return n
+}
+
+// williamsRow is row r of the square: 0, 1, n-1, 2, n-2, ... shifted by r, from row n on backwards.
+func williamsRow(n, r int) []int {
+	row := make([]int, n)
+	for i := range row {
+		a := n - i/2
+		if i%2 == 1 {
+			a = (i + 1) / 2
+		}
+		at := i
+		if r >= n {
+			at = n - 1 - i
+		}
+		row[at] = (a + r) % n
+	}
+	return row
 }
 
 // squareCap bounds the arms that Orders balances: more would not finish a square anyway.
@@ -54,10 +54,11 @@ const squareCap = 64
 // each and the labels shuffled by seed, so that every n (or 2n) blocks are balanced and no two
 // squares alike; above 64 arms, random orders.
 type Orders struct {
-	n    int
-	rng  *rand.Rand
-	rows [][]int
-	next int
+	n     int
+	rng   *rand.Rand
+	rows  []int // of the square under way
+	label []int
+	next  int
 }
 
 // NewOrders starts a sequence of block orders.
@@ -71,17 +72,19 @@ func (o *Orders) Next() []int {
 		return o.rng.Perm(o.n)
 	}
 	if o.next == len(o.rows) {
-		o.rows, o.next = Williams(o.n), 0
-		label := o.rng.Perm(o.n)
-		for _, row := range o.rows {
-			for i, a := range row {
-				row[i] = label[a]
-			}
+		o.rows, o.next = make([]int, williamsRows(o.n)), 0
+		for i := range o.rows {
+			o.rows[i] = i
 		}
+		o.label = o.rng.Perm(o.n)
 		o.rng.Shuffle(len(o.rows), func(i, j int) { o.rows[i], o.rows[j] = o.rows[j], o.rows[i] })
 	}
 	o.next++
-	return o.rows[o.next-1]
+	row := williamsRow(o.n, o.rows[o.next-1])
+	for i, a := range row {
+		row[i] = o.label[a]
+	}
+	return row
 }
 
 // ABBA is the order of confirmation runs of a control (0) and a finalist (1): each pair holds both

@@ -23,7 +23,7 @@ func NoiseFloor(aa []float64, blocks int, seed uint64) float64 {
 	if m < 3 || blocks < 1 || !finite(aa) {
 		return math.Inf(1)
 	}
-	half := Bootstrap(aa, min(blocks, bootstrapCap), Estimate, 0.95, seed).Half()
+	half := bootstrapEstimate(aa, min(blocks, bootstrapCap), 0.95, seed).Half()
 	if blocks > bootstrapCap {
 		half *= math.Sqrt(bootstrapCap / float64(blocks))
 	}

@@ -31,7 +31,53 @@ func SD(xs []float64) float64 {
 }
 
 // Median is the middle value, the mean of the middle two of an even number, NaN for no values.
-func Median(xs []float64) float64 { return Quantile(xs, 0.5) }
+func Median(xs []float64) float64 {
+	if len(xs) < selectFrom || !finite(xs) {
+		return Quantile(xs, 0.5)
+	}
+	s := slices.Clone(xs)
+	i := (len(s) - 1) / 2
+	low := nth(s, i)
+	if len(s)%2 == 1 {
+		return low
+	}
+	return low + 0.5*(slices.Min(s[i+1:])-low)
+}
+
+// selectFrom is the number of values from which on selecting beats sorting.
+const selectFrom = 32
+
+// nth moves the k-th smallest value to place k, none greater before it and none smaller behind, and
+// returns it (Hoare 1961).
+func nth(s []float64, k int) float64 {
+	lo, hi := 0, len(s)-1
+	for lo < hi {
+		pivot := s[lo+(hi-lo)/2]
+		i, j := lo, hi
+		for i <= j {
+			for s[i] < pivot {
+				i++
+			}
+			for s[j] > pivot {
+				j--
+			}
+			if i <= j {
+				s[i], s[j] = s[j], s[i]
+				i++
+				j--
+			}
+		}
+		switch {
+		case k <= j:
+			hi = j
+		case k >= i:
+			lo = i
+		default:
+			return s[k]
+		}
+	}
+	return s[k]
+}
 
 // Quantile interpolates linearly between order statistics (Hyndman and Fan, type 7); NaN for no
 // values.
@@ -39,7 +85,9 @@ func Quantile(xs []float64, q float64) float64 {
 	if len(xs) == 0 {
 		return math.NaN()
 	}
-	return sortedQuantile(slices.Sorted(slices.Values(xs)), q)
+	s := slices.Clone(xs)
+	slices.Sort(s)
+	return sortedQuantile(s, q)
 }
 
 func sortedQuantile(s []float64, q float64) float64 {

@@ -271,9 +271,10 @@ func (t *tally) block() search.Block {
 	for a := range t.failures {
 		t.values[a] = nil
 	}
-	b := search.Block{Costs: stat.Centres(t.values), Failures: t.failures, Disturbed: t.disturbed}
+	b := search.Block{Costs: stat.Centres(t.values), Samples: make([]int, len(t.values)), Failures: t.failures, Disturbed: t.disturbed}
 	for a, x := range b.Costs {
 		b.Costs[a] = math.Exp(x) // NaN where there is none
+		b.Samples[a] = len(t.values[a])
 	}
 	return b
 }

@@ -30,7 +30,8 @@ type recorded struct {
 type blockRecord struct {
 	Arms      []string        `json:"arms"` // configurations, the control first
 	Order     []int           `json:"order"`
-	Costs     map[int]float64 `json:"costs"` // by arm
+	Costs     map[int]float64 `json:"costs"`             // by arm
+	Samples   []int           `json:"samples,omitempty"` // behind each cost
 	Failures  map[int]string  `json:"failures,omitempty"`
 	Disturbed string          `json:"disturbed,omitempty"`
 }
@@ -54,7 +55,7 @@ func (r *recorded) Measure(arms []kernel.Config, order []int) (search.Block, err
 		return b, err
 	}
 	r.got++
-	rec = blockRecord{Arms: names, Order: order, Costs: map[int]float64{}, Failures: b.Failures, Disturbed: b.Disturbed}
+	rec = blockRecord{Arms: names, Order: order, Costs: map[int]float64{}, Samples: b.Samples, Failures: b.Failures, Disturbed: b.Disturbed}
 	for i, c := range b.Costs {
 		if c > 0 && !math.IsInf(c, 0) {
 			rec.Costs[i] = c
@@ -87,7 +88,7 @@ func (r *recorded) batch(n int) int {
 
 // block undoes the record.
 func (r blockRecord) block() search.Block {
-	b := search.Block{Costs: make([]float64, len(r.Arms)), Failures: r.Failures, Disturbed: r.Disturbed}
+	b := search.Block{Costs: make([]float64, len(r.Arms)), Samples: r.Samples, Failures: r.Failures, Disturbed: r.Disturbed}
 	for i := range b.Costs {
 		b.Costs[i] = math.NaN()
 		if c, ok := r.Costs[i]; ok {

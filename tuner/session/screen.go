@@ -221,7 +221,7 @@ func (t *tune) search(ctx context.Context, a *arena, q quest) (insitu.Search, er
 		rec := &recorded{t: t, src: vetted, name: fmt.Sprintf("%s m%d", q.name, a.m), def: q.def}
 		start := t.now()
 		best, err := search.Pick(strat, q.def.Config, rec, search.RunOptions{
-			Batch: rec.batch(search.Batch(t.steps(a), len(layers))), Race: search.RaceOptions{Seed: q.seed}, Keep: search.FinalShare,
+			Batch: rec.batch(search.Batch(strat, t.steps(a), len(layers))), Race: search.RaceOptions{Seed: q.seed}, Keep: search.FinalShare,
 			Left: func() float64 { return rec.left(t.until(a.end).Seconds() / a.end.Sub(start).Seconds()) }})
 		q.done(best, rec.got > 0)
 		return err
