@@ -152,7 +152,8 @@ func (st *stepper) addend(w *worker, y unsafe.Pointer, post []byte) unsafe.Point
 	if in.post == nil {
 		return y
 	}
-	*w.quant = kernel.QuantArgs{X: y, W: in.post, A: mem.Addr(post), Eps: unsafe.Pointer(&st.consts.eps)}
+	*w.quant = kernel.QuantArgs{X: y, W: in.post, A: mem.Addr(post),
+		Eps: unsafe.Pointer(&st.consts.eps), Tmp: w.scratch(st.post1.ScratchBytes)}
 	st.post1.Main(unsafe.Pointer(w.quant))
 	return mem.Addr(post)
 }

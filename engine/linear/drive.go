@@ -114,8 +114,8 @@ func (j *Job) rest(w *Worker, n int, streams func(int) int) {
 // handed out on demand. Who computes a tile changes nothing in its result.
 func (j *Job) prefill(w *Worker, i, n int) {
 	for s := range j.Segs {
-		p := j.part(s, i, n)
-		for t := range p.kept(n) {
+		p := j.cut(s, n).part(i)
+		for t := range p.tiles() - p.shared(n) {
 			j.tile(w, p, t)
 		}
 	}
@@ -124,54 +124,78 @@ func (j *Job) prefill(w *Worker, i, n int) {
 	}
 	at, mine := 0, int(j.Next.Add(1)-1)
 	for s := range j.Segs {
-		for i := range n {
-			p := j.part(s, i, n)
-			for t := p.kept(n); t < p.tiles(); t++ {
-				if at == mine {
-					j.tile(w, p, t)
-					mine = int(j.Next.Add(1) - 1)
-				}
-				at++
+		c := j.cut(s, n)
+		if !c.shares(n) {
+			continue
+		}
+		for i := range c.gn * c.gm {
+			p := c.part(i)
+			end := at + p.shared(n)
+			for ; mine < end; mine = int(j.Next.Add(1) - 1) {
+				j.tile(w, p, p.tiles()-end+mine)
 			}
+			at = end
 		}
 	}
+}
+
+// cut is how segment s is shared out: workers form a grid of gn parts of its units of panels by gm parts
+// of its row blocks, in tiles of mc row blocks (0: all of a part) and nc panels.
+type cut struct {
+	s, gn, gm           int
+	units, unit, panels int
+	blocks, mc, nc      int
+}
+
+func (j *Job) cut(s, n int) cut {
+	k, t := j.Kernels[s], j.Segs[s]
+	c := cut{s: s, unit: max(1, k.Streams), panels: t.Panels, blocks: (j.M + k.MR - 1) / k.MR, nc: callPanels(k, t)}
+	c.units = (t.Panels + c.unit - 1) / c.unit
+	c.gn, c.gm = grid(c.units, c.blocks, n)
+	if k.NC > 0 {
+		c.nc = min(c.nc, max(c.unit, k.NC/c.unit*c.unit))
+	}
+	if k.MC > 0 {
+		c.mc = max(1, k.MC/k.MR)
+	}
+	return c
 }
 
 // part is a worker's part of segment s: row blocks b0 to b1-1 of panels p0 to p1-1, in tiles of mc row
 // blocks and nc panels.
 type part struct{ s, b0, b1, mc, p0, p1, nc int }
 
-// part cuts segment s: workers form a grid over panels and row blocks.
-func (j *Job) part(s, i, n int) part {
-	k, t := j.Kernels[s], j.Segs[s]
-	blocks := (j.M + k.MR - 1) / k.MR
-	unit := max(1, k.Streams)
-	units := (t.Panels + unit - 1) / unit
-	gn, gm := grid(units, blocks, n)
-	if i >= gn*gm {
+// part is that of worker i, empty for workers that the grid has no place for.
+func (c cut) part(i int) part {
+	if i >= c.gn*c.gm {
 		return part{mc: 1, nc: 1}
 	}
-	p := part{s: s, b0: blocks * (i / gn) / gm, b1: blocks * (i/gn + 1) / gm,
-		p0: units * (i % gn) / gn * unit, p1: min(t.Panels, units*(i%gn+1)/gn*unit), nc: callPanels(k, t)}
-	if k.NC > 0 {
-		p.nc = min(p.nc, max(unit, k.NC/unit*unit))
-	}
-	p.mc = max(1, p.b1-p.b0)
-	if k.MC > 0 {
-		p.mc = max(1, k.MC/k.MR)
+	p := part{s: c.s, b0: c.blocks * (i / c.gn) / c.gm, b1: c.blocks * (i/c.gn + 1) / c.gm,
+		p0: c.units * (i % c.gn) / c.gn * c.unit, p1: min(c.panels, c.units*(i%c.gn+1)/c.gn*c.unit), mc: c.mc, nc: c.nc}
+	if p.mc == 0 {
+		p.mc = max(1, p.b1-p.b0)
 	}
 	return p
 }
 
-// columns is the number of tiles beside each other, tiles that of all; kept is how many of them the
-// worker computes in any case.
+// shares reports whether any part has tiles that are handed out: the largest has.
+func (c cut) shares(n int) bool {
+	p := part{b1: (c.blocks + c.gm - 1) / c.gm, p1: (c.units + c.gn - 1) / c.gn * c.unit, mc: c.mc, nc: c.nc}
+	if p.mc == 0 {
+		p.mc = p.b1
+	}
+	return p.shared(n) > 0
+}
+
+// columns is the number of tiles beside each other, tiles that of all, shared how many of them, the last,
+// n workers hand out on demand.
 func (p part) columns() int { return (p.p1 - p.p0 + p.nc - 1) / p.nc }
 func (p part) tiles() int   { return (p.b1 - p.b0 + p.mc - 1) / p.mc * p.columns() }
-func (p part) kept(n int) int {
+func (p part) shared(n int) int {
 	if n == 1 {
-		return p.tiles()
+		return 0
 	}
-	return p.tiles() - p.tiles()/4
+	return p.tiles() / 4
 }
 
 // grid chooses into how many parts panels and row blocks are cut for n workers: the least work of

@@ -1,6 +1,7 @@
 package linear
 
 import (
+	"fmt"
 	"sync/atomic"
 	"testing"
 	"unsafe"
@@ -153,5 +154,44 @@ func TestGrid(t *testing.T) {
 		if gn, gm := grid(c.units, c.blocks, c.n); gn != c.gn || gm != c.gm {
 			t.Errorf("%d panels, %d row blocks, %d workers: %d x %d, want %d x %d", c.units, c.blocks, c.n, gn, gm, c.gn, c.gm)
 		}
+	}
+}
+
+// BenchmarkShares is what handing out tiles costs one of many workers, where there is next to no work.
+func BenchmarkShares(b *testing.B) {
+	block, err := mem.New(64<<20, false)
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer block.Free()
+	nop := func(unsafe.Pointer) {}
+	k := &exec.Kernel{Exec: kernel.Exec{MR: 4, Streams: 1}, Main: nop, Tail: nop}
+	point := &Point{Acts: []Act{{Act: kernel.Act{Arith: kernel.A8, Group: 32, MR: 4}, K: 64}}}
+	var segs []*weights.Tensor
+	for _, n := range []int{2048, 1024, 1024} {
+		w, err := weights.NewTensor(model.Segment{Role: "x", Parts: []model.Part{{Role: "x", Rows: n}},
+			Format: kernel.FormatQ4_0, N: n, K: 64}, kernel.Layout{Lanes: 16, Cols: 1})
+		if err != nil {
+			b.Fatal(err)
+		}
+		w.Place(block)
+		segs, point.Kernels, point.ActOf = append(segs, w), append(point.Kernels, k), append(point.ActOf, 0)
+	}
+	r := NewRegion("x", 0, segs)
+	var next atomic.Int64
+	j := &Job{Region: r, Point: point, M: 4, Out: mem.Addr(block.Take(16 * r.Stride)), Next: &next}
+	wk, err := NewWorker()
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer wk.Close()
+	wk.Acts = []Packed{point.Acts[0].At(mem.Addr(block.Take(point.Acts[0].Size(4))), 4)}
+	for _, n := range []int{2, 16, 64, 128} {
+		b.Run(fmt.Sprint(n), func(b *testing.B) {
+			for b.Loop() {
+				next.Store(0)
+				j.Run(wk, 0, n)
+			}
+		})
 	}
 }

@@ -101,7 +101,7 @@ func Argmax(x []float32) int {
 	best, at := float32(math.Inf(-1)), 0
 	for i, n := 0, 0; i < len(x); i += n {
 		n = min(256, len(x)-i)
-		if b := int32(math.Float32bits(best)); b >= 0 && !above(x[i:i+n], b) {
+		if b := int32(math.Float32bits(best)); b >= 0 && !above(x[i:i+n], b) || b < 0 && !nearer(x[i:i+n], uint32(b)) {
 			continue
 		}
 		for j, v := range x[i : i+n] {
@@ -126,4 +126,18 @@ func above(x []float32, bits int32) bool {
 		a = max(a, int32(math.Float32bits(v)))
 	}
 	return max(a, b, c, d) > bits
+}
+
+// nearer reports whether x has bits below those of a negative float, as unsigned numbers: all floats that
+// are larger have, and some that are not.
+func nearer(x []float32, bits uint32) bool {
+	a, b, c, d, i := bits, bits, bits, bits, 0
+	for p := unsafe.Pointer(unsafe.SliceData(x)); i+4 <= len(x); i += 4 {
+		v := (*[4]uint32)(unsafe.Add(p, 4*i))
+		a, b, c, d = min(a, v[0]), min(b, v[1]), min(c, v[2]), min(d, v[3])
+	}
+	for _, v := range x[i:] {
+		a = min(a, math.Float32bits(v))
+	}
+	return min(a, b, c, d) < bits
 }

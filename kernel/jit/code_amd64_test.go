@@ -7,7 +7,7 @@ import (
 )
 
 // sumCode adds up Blocks blocks of 32 bytes at Src, dword by dword, into Dst. It clobbers every
-// vector register and every general one but RSP and RBP, as leaf/1 allows. A second entry only
+// vector register and every general one but RSP and RBP, as leaf/2 allows. A second entry only
 // copies 8 bytes from Src to Dst.
 func sumCode(t testing.TB) (code []byte, copyEntry int) {
 	a := asm.Asm{VEXOnly: true}

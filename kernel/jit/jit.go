@@ -2,7 +2,7 @@
 // executed, never both), the trampoline that enters it without cgo, memory off the Go heap, guard
 // pages, and the placement of threads.
 //
-// Generated code obeys the leaf/1 ABI of package kernel: it never moves the stack pointer, so that
+// Generated code obeys the leaf/2 ABI of package kernel: it never moves the stack pointer, so that
 // the runtime sees a fault in it as a fault of the trampoline, and it returns within 200 us, because
 // neither the garbage collector nor the scheduler can interrupt it.
 package jit

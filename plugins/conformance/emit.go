@@ -84,6 +84,9 @@ func (k *kit) artifact(a *kernel.Artifact, host kernel.Features, p kernel.Proble
 // execSane checks that an artifact says how to drive it, and that it does any work.
 func execSane(a *kernel.Artifact) error {
 	e := a.Exec
+	if _, rows := a.Entries[kernel.EntryRows]; rows && a.Key.Problem.Op != kernel.OpRope {
+		return fmt.Errorf("entry %s: only rope has one", kernel.EntryRows)
+	}
 	switch a.Key.Problem.Op {
 	case kernel.OpLinear:
 		if e.MR < 1 || e.Streams < 1 {

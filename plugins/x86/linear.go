@@ -174,6 +174,9 @@ const (
 )
 
 func newLinear(t tile) *linear {
+	if t.imem && t.mr > 10 {
+		panic("x86: row 10 of the output and scratch memory share a register")
+	}
 	l := &linear{Emitter: NewEmitter(t.isa), tile: t, c: t.codec()}
 	l.operands() // first: instructions that read low registers are shorter
 	n := t.mr * t.width()

@@ -184,7 +184,8 @@ func (q *quant) value(at int, p part, d ...amd64.Vec) {
 }
 
 // siluTimes replaces each x by x y / (1 + e^-x). The product of x and y, which are read for it, is no
-// part of the long chain of dependent instructions.
+// part of the long chain of dependent instructions, but overflows where |xy| is no float: no model comes
+// near.
 func (q *quant) siluTimes(at int, p part, x []amd64.Vec) {
 	q.onePlusExp(x)
 	xy := q.like(x)

@@ -20,6 +20,11 @@ func quantSpace(isa ISA, p kernel.Problem) (kernel.Space, error) {
 	}
 	held, all := int64(p.Act.Group/isa.Lanes), int64(isa.Regs-5)
 	fit := kernel.Constraint{Doc: "the groups must fit the vector registers", Terms: [][]string{{"hold", "groups"}, {"groups"}}, Max: all}
+	scales := kernel.Constraint{Doc: "the groups' scales must fit beside them",
+		Terms: [][]string{{"hold", "groups"}, {"groups", "3"}}, Max: int64(isa.Regs)}
+	if p.Pre == kernel.PreNorm || p.Pre == kernel.PreAddNorm {
+		scales.Max-- // 1/rms
+	}
 	add := func(name, doc string, def int64, values ...int64) {
 		s.Params = append(s.Params, kernel.Param{Name: name, Doc: doc, Values: slices.Compact(values), Default: def})
 	}
@@ -29,12 +34,12 @@ func quantSpace(isa ISA, p kernel.Problem) (kernel.Space, error) {
 			held = all - 5 // what is made twice needs registers then
 		}
 		hold := held
-		if 4*(held+1) > all {
+		if 4*(held+1) > all || 4*(held+3) > scales.Max {
 			hold = 0
 		}
 		add("hold", holdDoc, hold, 0, held)
 		add("groups", groupsDoc, 4, 1, 2, 4)
-		s.Constraints = []kernel.Constraint{fit}
+		s.Constraints = []kernel.Constraint{fit, scales}
 		return s, nil
 	}
 	chain, values := chainRegs(p.Gate), int64(isa.Regs-1)
@@ -47,7 +52,7 @@ func quantSpace(isa ISA, p kernel.Problem) (kernel.Space, error) {
 	if p.Act.Group > 64 {
 		groups = 2
 	}
-	for groups > 1 && (hold+1)*groups+chain > values {
+	for groups > 1 && ((hold+1)*groups+chain > values || (hold+1)*groups > all || (hold+3)*groups > scales.Max) {
 		groups /= 2
 	}
 	for (hold+1)*groups+chain*chains > values {
@@ -56,7 +61,7 @@ func quantSpace(isa ISA, p kernel.Problem) (kernel.Space, error) {
 	add("hold", holdDoc, hold, 0, held)
 	add("groups", groupsDoc, groups, 1, 2, 4)
 	add("chains", "vectors whose gates are interleaved", chains, 1, 2, 3, 4)
-	s.Constraints = []kernel.Constraint{fit, {Doc: "the gates must fit beside the groups",
+	s.Constraints = []kernel.Constraint{fit, scales, {Doc: "the gates must fit beside the groups",
 		Terms: append(slices.Clone(fit.Terms), []string{"chains", fmt.Sprint(chain)}), Max: values}}
 	return s, nil
 }

@@ -101,7 +101,7 @@ func TestRopeRows(t *testing.T) {
 						n := counts[(i*7+i/5)%len(counts)]
 						c := ropeRowsCase{p: p, tokens: n[0], heads: n[1], stride: 1, bias: i%3 == 0}
 						if strided {
-							c.stride = n[0]*n[1] + i%2*3
+							c.stride = n[0]*n[1] + i/2%2*3
 						}
 						t.next()
 						c.run(t)

@@ -32,8 +32,8 @@ func (b *bench) rope() []error {
 	if _, ok := b.entries[kernel.EntryRows]; ok {
 		for _, n := range [][2]int{{1, 4}, {8, 4}, {5, 1}, {16, 1}, {7, 3}} {
 			for _, contiguous := range []bool{false, true} {
-				name := fmt.Sprintf("%d tokens of %d heads, contiguous %t", n[0], n[1], contiguous)
-				b.try(&errs, name, func() error { return b.ropeRows(n[0], n[1], contiguous) })
+				name := fmt.Sprintf("%d tokens of %d heads, contiguous %t, bias %t", n[0], n[1], contiguous, n[0]%2 == 1)
+				b.try(&errs, name, func() error { return b.ropeRows(n[0], n[1], contiguous, n[0]%2 == 1) })
 			}
 		}
 	}
@@ -42,10 +42,13 @@ func (b *bench) rope() []error {
 
 // ropeRows holds the entry "rows" against main, token by token, byte by byte, but for a last place: the
 // two may add up a norm in another order.
-func (b *bench) ropeRows(tokens, heads int, contiguous bool) error {
+func (b *bench) ropeRows(tokens, heads int, contiguous, withBias bool) error {
 	p, dim, size := b.p, b.p.Dim, b.p.Elem.Bytes()
 	x, turns := b.normals(tokens*(heads*dim+8), 2), b.normals(tokens*(p.Rot+8), 1)
 	xBuf, turnBuf, bias, w := put(b, x), put(b, turns), put(b, b.normals(heads*dim, 1)), put(b, b.normals(dim, 1))
+	if !withBias {
+		bias = Buffer{}
+	}
 	eps, scale, tmp := put(b, []float32{1e-6}), put(b, []float32{0.125}), b.fill((b.e.ScratchBytes+63)&^63)
 	row, head, elem := heads*size, size, (tokens*heads+3)*size
 	if contiguous {
