@@ -9,6 +9,9 @@ const dynamicBytes = 4 << 20
 // allow counts. They were found by measuring on Zen 3 (AVX2) and Emerald Rapids (AVX-512).
 func linearDefaults(isa ISA, p kernel.Problem) []kernel.Config {
 	base := kernel.Config{parHint: 1, parIMem: 1} // twice the tile
+	// Sharing out the end of a large matrix on demand evens out workers that differ, on whatever cores; the
+	// steps of a small model are over sooner than it pays.
+	base[parChunk] = int64(4 * b2i(p.M == 1 && p.N*p.K*p.Format.Bits/8 >= dynamicBytes))
 	switch {
 	case p.M > 8:
 		// Unpacking pays where many rows share its work, and for six bits sooner.
@@ -28,9 +31,6 @@ func linearDefaults(isa ISA, p kernel.Problem) []kernel.Config {
 		if p.M > 1 && p.Arith == kernel.A8 {
 			base[parPrefetch] = 4096
 		}
-		// Sharing out the end of a large matrix on demand evens out workers that differ; the steps of
-		// a small model are over sooner than it pays.
-		base[parChunk] = int64(4 * b2i(p.M == 1 && p.N*p.K*p.Format.Bits/8 >= dynamicBytes))
 		// The planes of six bits in F32 need more registers for activations than there are.
 		base[parOrder] = int64(b2i(p.M > 1 || p.Arith == kernel.A16 || p.Format.Bits == 6 && p.Arith == kernel.F32))
 	}
