@@ -15,7 +15,7 @@ import (
 const Schema = 1
 
 // Protocol is the version of the measurement protocol: results of another one are hints.
-const Protocol = 2
+const Protocol = 3
 
 // HostKey is what of a host decides whether a result holds there.
 type HostKey struct {

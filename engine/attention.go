@@ -119,12 +119,12 @@ func (e *Engine) attention(s *Session, layer, m int) error {
 	mid, done := start, start
 	run := st.attnFused
 	if m > 1 || a.splits > 1 {
-		if err := e.pool.Run(n, st.storeRows); err != nil {
+		if err := e.fork(m, st.storeRows); err != nil {
 			return err
 		}
 		mid, done, run = e.clock(), e.pool.Done, st.attnItems
 	}
-	err := e.pool.Run(n, run)
+	err := e.fork(m, run)
 	mid += a.tRope
 	e.observe(Event{Op: "rope", Layer: layer, M: m, Start: start, Done: done + a.tRope, End: mid})
 	e.observe(Event{Op: "attn", Layer: layer, M: m, Start: mid, Done: e.pool.Done, End: e.clock()})

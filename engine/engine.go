@@ -81,6 +81,7 @@ type Engine struct {
 	embed   embedding
 	step    stepper
 	loaded  LoadStats
+	worked  Workers // since the last ResetReceipts
 }
 
 // layer is one layer, ready to run.
@@ -216,6 +217,17 @@ func (e *Engine) threads(m int) int {
 		return e.opt.Knobs.ThreadsDecode
 	}
 	return e.opt.Knobs.ThreadsPrefill
+}
+
+// fork runs a region of a pass over m rows on its workers, and counts them.
+func (e *Engine) fork(m int, fn func(worker int)) error {
+	err := e.pool.Run(e.threads(m), fn)
+	most := &e.worked.Prefill
+	if m == 1 {
+		most = &e.worked.Decode
+	}
+	*most = max(*most, e.pool.Ran)
+	return err
 }
 
 // point is the tuning point of M whose kernels serve m rows.

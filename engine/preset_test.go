@@ -132,6 +132,26 @@ func TestReceiptsCountEveryByte(t *testing.T) {
 	}
 }
 
+// TestWorkersAreCountedByPhase: the head of a prompt runs on one row, on the workers of decode.
+func TestWorkersAreCountedByPhase(t *testing.T) {
+	o := options(model.W4A8)
+	o.Knobs = kernel.DefaultKnobs(1)
+	o.CPUs, o.Knobs.ThreadsDecode, o.Knobs.ThreadsPrefill = nil, 3, 2
+	e := load(t, small(), o)
+	for _, c := range []struct {
+		ids  []int
+		want engine.Workers
+	}{{[]int{1, 2, 3}, engine.Workers{Decode: 3, Prefill: 2}}, {[]int{1}, engine.Workers{Decode: 3}}} {
+		e.ResetReceipts()
+		if got := e.Workers(); got != (engine.Workers{}) {
+			t.Errorf("%+v after a reset", got)
+		}
+		if _, err := session(t, e).Prefill(t.Context(), c.ids); err != nil || e.Workers() != c.want {
+			t.Errorf("%d rows: %+v, want %+v, %v", len(c.ids), e.Workers(), c.want, err)
+		}
+	}
+}
+
 func TestErrorsLeaveTheSessionAsItWas(t *testing.T) {
 	o := options(model.W4A8)
 	o.Context = 20

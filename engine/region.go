@@ -167,7 +167,7 @@ func (e *Engine) linear(ctx context.Context, r *linear.Region, m int, in input, 
 	}
 	start := e.clock()
 	if m == 1 {
-		err = e.pool.Run(e.threads(1), st.fusedRow)
+		err = e.fork(1, st.fusedRow)
 		e.observe(Event{Op: "quant", For: string(r.Name), Layer: r.Layer, M: m, Start: start, Done: st.tQuant, End: st.tQuant})
 		e.observe(Event{Op: string(r.Name), Layer: r.Layer, M: m, Start: st.tQuant, Done: e.pool.Done, End: e.clock()})
 		return err
@@ -175,12 +175,12 @@ func (e *Engine) linear(ctx context.Context, r *linear.Region, m int, in input, 
 	if err := st.share(m); err != nil {
 		return err
 	}
-	if err := e.pool.Run(e.threads(m), st.quantRows); err != nil {
+	if err := e.fork(m, st.quantRows); err != nil {
 		return err
 	}
 	mid := e.clock()
 	e.observe(Event{Op: "quant", For: string(r.Name), Layer: r.Layer, M: m, Start: start, Done: e.pool.Done, End: mid})
-	err = e.pool.Run(e.threads(m), st.linearRows)
+	err = e.fork(m, st.linearRows)
 	e.observe(Event{Op: string(r.Name), Layer: r.Layer, M: m, Start: mid, Done: e.pool.Done, End: e.clock()})
 	return err
 }

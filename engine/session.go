@@ -229,7 +229,7 @@ func (e *Engine) embedAll(ids []int) error {
 		return nil
 	}
 	st.ids = ids
-	if err := e.pool.Run(e.threads(len(ids)), st.embedRows); err != nil {
+	if err := e.fork(len(ids), st.embedRows); err != nil {
 		return err
 	}
 	if err := st.failed.Load(); err != nil {

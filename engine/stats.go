@@ -21,8 +21,24 @@ func (e *Engine) Stats() Stats {
 // Receipts lists what ran since the last ResetReceipts.
 func (e *Engine) Receipts() []Receipt { return e.lib.Receipts() }
 
-// ResetReceipts sets all counts to zero.
-func (e *Engine) ResetReceipts() { e.lib.Reset() }
+// ResetReceipts sets all counts to zero, those of Workers too.
+func (e *Engine) ResetReceipts() {
+	e.turn.Lock()
+	defer e.turn.Unlock()
+	e.lib.Reset()
+	e.worked = Workers{}
+}
+
+// Workers is how many workers took part in a region of the passes over one row, and over more: the most,
+// 0 where no such pass ran.
+type Workers struct{ Decode, Prefill int }
+
+// Workers counts those that were handed work and reported it done since the last ResetReceipts.
+func (e *Engine) Workers() Workers {
+	e.turn.Lock()
+	defer e.turn.Unlock()
+	return e.worked
+}
 
 // RegionStats are figures of one kind of region, over all layers.
 type RegionStats struct {

@@ -24,11 +24,13 @@ var ErrClosed = errors.New("pool: closed")
 // forks to the others and joins them.
 type Pool struct {
 	// Clock, if set before the first Run, is read when the leader has done its own share of a region;
-	// Done holds that reading. Forks counts the regions of more than one worker. Read them on the
-	// leader, or while nothing runs.
+	// Done holds that reading. Forks counts the regions of more than one worker. Ran is how many workers
+	// the last region was handed to and have reported it done. Read them on the leader, or while
+	// nothing runs.
 	Clock func() int64
 	Done  int64
 	Forks int64
+	Ran   int
 
 	spin time.Duration
 	cpus []int
@@ -118,14 +120,17 @@ func (p *Pool) Run(n int, fn func(worker int)) error {
 	n = min(n, len(p.slots))
 	if n <= 1 {
 		p.lap(fn)
+		p.Ran = 1
 		return p.firstError(1)
 	}
 	p.fn = fn
 	p.Forks++
 	s := p.publish(n)
 	p.lap(fn)
+	p.Ran = 1
 	for w := 1; w < n; w++ {
 		p.join(&p.slots[w], s)
+		p.Ran++
 	}
 	return p.firstError(n)
 }

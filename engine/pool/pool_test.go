@@ -37,8 +37,8 @@ func TestRunCallsEveryWorkerOnce(t *testing.T) {
 				err := p.Do(func() error {
 					for i := range 300 {
 						n := i%threads + 1
-						if err := p.Run(n, func(w int) { counts[w]++ }); err != nil {
-							return err
+						if err := p.Run(n, func(w int) { counts[w]++ }); err != nil || p.Ran != n {
+							return fmt.Errorf("%d workers of %d: %w", p.Ran, n, err)
 						}
 						for w := range n {
 							want[w]++

@@ -28,7 +28,8 @@ type header struct {
 	Session string `json:"session"`
 }
 
-const version = 1
+// version changes with the meaning of what is recorded: what another judge measured is not resumed.
+const version = 2
 
 // Journal is an append-only log of one session. It is safe for concurrent use.
 type Journal struct {

@@ -2,6 +2,7 @@ package preflight
 
 import (
 	"fmt"
+	"maps"
 	"strings"
 	"testing"
 	"testing/fstest"
@@ -159,18 +160,12 @@ func TestThreads(t *testing.T) {
 	set := func(tid, ns int) { m.set(fmt.Sprintf("proc/7/task/%d/schedstat", tid), fmt.Sprintf("%d 5 3", ns)) }
 	set(7, 1000)
 	set(8, 500)
-	before := Threads(m.fs, 7)
-	set(7, 2000)
-	set(8, 1400)
-	set(9, 100) // born since: too little to count
-	if n := Workers(before, Threads(m.fs, 7)); n != 2 {
-		t.Errorf("%d threads worked, want 2", n)
+	want := map[int]Thread{7: {Ran: 1000, Waited: 5}, 8: {Ran: 500, Waited: 5}}
+	if got := Threads(m.fs, 7); !maps.Equal(got, want) {
+		t.Errorf("%+v, want %+v", got, want)
 	}
-	if n := Parallel(before, Threads(m.fs, 7), 1000); n != 2.005 {
-		t.Errorf("%g threads on average, want 2.005", n)
-	}
-	if n := Workers(nil, Threads(m.fs, 8)); n != 0 {
-		t.Errorf("%d threads of no process", n)
+	if got := Threads(m.fs, 8); len(got) != 0 {
+		t.Errorf("%+v of no process", got)
 	}
 }
 

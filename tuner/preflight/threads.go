@@ -64,32 +64,6 @@ func parseForced(text string) (int64, bool) {
 	return 0, false
 }
 
-// Workers is the number of threads that did a share of the work between two looks: at least a quarter
-// of what the busiest did.
-func Workers(before, after map[int]Thread) int {
-	most, n := time.Duration(0), 0
-	for tid, t := range after {
-		most = max(most, t.Ran-before[tid].Ran)
-	}
-	for tid, t := range after {
-		if used := t.Ran - before[tid].Ran; used > 0 && used >= most/4 {
-			n++
-		}
-	}
-	return n
-}
-
-// Parallel is how many threads were at work on average between two looks, a block apart: the CPU time that
-// all of them had or stood ready for, in blocks. Work that moves from one thread to another counts once. 0
-// where the kernel does not say.
-func Parallel(before, after map[int]Thread, block time.Duration) float64 {
-	var all time.Duration
-	for tid, t := range after {
-		all += t.Ran - before[tid].Ran + t.Waited - before[tid].Waited
-	}
-	return ratio(all, block)
-}
-
 // How a Wait is known.
 const (
 	BySched    = "schedstat"

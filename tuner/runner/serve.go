@@ -8,7 +8,6 @@ import (
 	"io"
 	"net"
 	"os"
-	"time"
 
 	"github.com/tilewright/tilewright/engine"
 	"github.com/tilewright/tilewright/engine/bench"
@@ -69,11 +68,6 @@ func serve(ctx context.Context, conn io.ReadWriter, d Deps) error {
 		if s.e != nil {
 			s.e.ResetReceipts()
 		}
-		var before map[int]preflight.Thread
-		var begun time.Time
-		if req.Op == opBench {
-			before, begun = d.Threads(), time.Now()
-		}
 		body, err := s.do(ctx, req)
 		rep := wire.Reply{Nonce: req.Nonce, Receipt: id}
 		rep.Receipt.Nonce = req.Nonce
@@ -83,9 +77,6 @@ func serve(ctx context.Context, conn io.ReadWriter, d Deps) error {
 			return err
 		}
 		s.sign(&rep.Receipt)
-		if req.Op == opBench {
-			rep.Receipt.Threads = preflight.Parallel(before, d.Threads(), time.Since(begun))
-		}
 		if err := wire.Write(conn, wire.Message{Reply: &rep}); err != nil {
 			return err
 		}
@@ -120,6 +111,8 @@ func (s *server) sign(r *wire.Receipt) {
 	if s.e == nil {
 		return
 	}
+	workers := wire.Workers(s.e.Workers())
+	r.Workers = &workers
 	r.Calls = map[string]int64{}
 	for _, x := range s.e.Receipts() {
 		r.Calls[x.Digest] += x.Calls

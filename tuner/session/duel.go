@@ -244,7 +244,7 @@ func (t *tune) hand(g *judged, pair int, d duel) {
 			}
 			arm := g.arms[k]
 			if k < len(g.traces) {
-				g.traces[k].add(s.Rec)
+				g.traces[k].add(g.phase, s.Rec)
 			}
 			rec := measure.Receipt{Nonce: s.Rec.Nonce, PID: s.Rec.PID, Start: int64(s.Rec.Start), Exe: s.Rec.Exe,
 				Calls: g.telling(s.Rec.Calls), Bytes: s.Rec.Bytes}

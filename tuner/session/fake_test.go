@@ -38,6 +38,7 @@ type fakeHost struct {
 	spoil    func(p *fakeProcess, phase string, rec *wire.Receipt) // of the tuned arm
 	luck     float64                                               // of processes with one thread to decode: a ratio
 	deaf     bool                                                  // its engine does not honour thread counts
+	mute     bool                                                  // its receipts do not count workers
 	fail     func(p *fakeProcess, b runner.Bench) error
 	reuse    bool                                                  // all processes of an arm are one
 	nonce    func(b runner.Bench) string                           // of the receipt, "" for the right one
@@ -151,10 +152,12 @@ func (p *fakeProcess) Bench(ctx context.Context, b runner.Bench, rec *wire.Recei
 	p.id.Nonce = fmt.Sprint(len(h.benches))
 	if rec != nil {
 		*rec = p.id
-		if rec.Threads = 2; phase == phaseDecode && !h.deaf {
-			rec.Threads = float64(p.knobs.ThreadsDecode)
-		} else if !h.deaf {
-			rec.Threads = float64(p.knobs.ThreadsPrefill)
+		switch {
+		case h.mute:
+		case h.deaf:
+			rec.Workers = &wire.Workers{Decode: 2, Prefill: 2}
+		default: // decode after a prompt, at its depth
+			rec.Workers = &wire.Workers{Decode: p.knobs.ThreadsDecode, Prefill: p.knobs.ThreadsPrefill}
 		}
 		if h.nonce != nil && h.nonce(b) != "" {
 			rec.Nonce = h.nonce(b)

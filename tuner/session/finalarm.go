@@ -88,18 +88,28 @@ func (t *tune) finalArm(ctx context.Context, c confirmation, old kernel.Arm) ker
 	return arm
 }
 
-// winners are the problems of an arm that are not served as the default arm serves their class.
+// winners are the problems of an arm that are not served as the default arm serves their class. Backends
+// were asked for the default arm before; what they have not told by then and do not tell in the time that
+// is left makes no winner.
 func (t *tune) winners(ctx context.Context, arm kernel.Arm) []kernel.Problem {
+	ctx, cancel := context.WithTimeout(ctx, t.left()-reserve/2)
+	defer cancel()
 	var out []kernel.Problem
 	for _, ch := range arm.Choices {
-		stays := slices.ContainsFunc(t.classes, func(c model.Class) bool {
-			l, err := t.Suite.Layout(ctx, c.Format)
-			return err == nil && holds(c, ch.Problem) && l == ch.Problem.Layout
-		})
-		def, err := t.lab.plan.Choice(ctx, ch.Problem)
-		if ch.Problem.Op == kernel.OpLinear && (!stays || err != nil || def.Backend != ch.Backend || def.Config.String() != ch.Config.String()) {
-			out = append(out, ch.Problem)
+		if ch.Problem.Op != kernel.OpLinear {
+			continue
 		}
+		stays := slices.ContainsFunc(t.classes, func(c model.Class) bool {
+			l, known := t.lab.plan.knownLayout(c.Format)
+			return holds(c, ch.Problem) && (!known || l == ch.Problem.Layout)
+		})
+		if stays {
+			def, err := t.lab.plan.Choice(ctx, ch.Problem)
+			if err != nil || def.Backend == ch.Backend && def.Config.String() == ch.Config.String() {
+				continue
+			}
+		}
+		out = append(out, ch.Problem)
 	}
 	return out
 }

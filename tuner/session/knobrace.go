@@ -3,18 +3,13 @@ package session
 import (
 	"context"
 	"fmt"
-	"io/fs"
-	"maps"
 	"math"
-	"os"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/tilewright/tilewright/engine/bench"
 	"github.com/tilewright/tilewright/kernel"
 	"github.com/tilewright/tilewright/search"
-	"github.com/tilewright/tilewright/tuner/preflight"
 	"github.com/tilewright/tilewright/tuner/runner"
 	"github.com/tilewright/tilewright/tuner/wire"
 )
@@ -29,12 +24,8 @@ type knobSource struct {
 	layer int
 }
 
-// proc is where the CPU time of a runner's threads is read.
-var proc fs.FS = os.DirFS("/")
-
 // acting sorts out the values that leave no other trace in what runs than the control or an earlier
-// value: they are inert, and not raced. The trace is the receipt's calls and bytes, and how many
-// threads worked.
+// value: they are inert, and not raced. The trace is what the receipt shows, as in the confirmation.
 func (s *knobSource) acting(control int, values []int) (acting, inert []int, err error) {
 	seen, key := map[string]bool{}, fmt.Sprint(s.k.name, control, values)
 	if s.t.done("inert", key, &inert) {
@@ -66,17 +57,14 @@ func (s *knobSource) trace(value int) (string, error) {
 		return "", search.ErrBudget
 	}
 	var rec wire.Receipt
-	pid := s.r.Expected().PID
-	before := preflight.Threads(proc, pid)
 	if _, err := s.bench(value, &rec); err != nil {
 		return "", err
 	}
-	var b strings.Builder
-	fmt.Fprintf(&b, "%d bytes, %d threads\n", rec.Bytes, preflight.Workers(before, preflight.Threads(proc, pid)))
-	for _, d := range slices.Sorted(maps.Keys(rec.Calls)) {
-		fmt.Fprintf(&b, "%s %d\n", d, rec.Calls[d])
+	left, whole := leftBy(s.k.phase, rec)
+	if !whole { // it may act all the same
+		left += fmt.Sprintln("as", value)
 	}
-	return b.String(), nil
+	return left, nil
 }
 
 // batches is what a number of rows means to each kind of matrix: into how many parts it is made before

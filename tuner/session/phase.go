@@ -4,15 +4,12 @@ import (
 	"context"
 	"fmt"
 	"maps"
-	"math"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/tilewright/tilewright/engine/bench"
 	"github.com/tilewright/tilewright/engine/model"
 	"github.com/tilewright/tilewright/kernel"
-	"github.com/tilewright/tilewright/search/stat"
 	"github.com/tilewright/tilewright/tuner/measure"
 	"github.com/tilewright/tilewright/tuner/wire"
 )
@@ -58,47 +55,55 @@ func (t *tune) newJudged(ctx context.Context, phase string, m measure.Metric, on
 	return g, g.open(arms)
 }
 
-// trace is what the jobs of an arm left in their receipts: calls and bytes, and how many threads worked.
+// trace is what the jobs of an arm left in their receipts, how often each, and whether any receipt of
+// theirs says less than all.
 type trace struct {
-	calls   map[string]int // how often each
-	threads []float64
+	left  map[string]int
+	vague bool
 }
 
-func (x *trace) add(rec wire.Receipt) {
-	calls := fmt.Sprintln(rec.Bytes, "bytes")
+func (x *trace) add(phase string, rec wire.Receipt) {
+	left, whole := leftBy(phase, rec)
+	if x.left == nil {
+		x.left = map[string]int{}
+	}
+	x.left[left]++
+	x.vague = x.vague || !whole
+}
+
+// leftBy is what a job left in its receipt: bytes, calls, and how many workers the regions of the phase ran
+// on. It is not whole where the receipt does not count them: what differs may not show then.
+func leftBy(phase string, rec wire.Receipt) (left string, whole bool) {
+	var b strings.Builder
+	fmt.Fprintln(&b, rec.Bytes, "bytes")
+	if w := rec.Workers; w != nil && phase == phaseDecode {
+		fmt.Fprintln(&b, w.Decode, "workers")
+	} else if w != nil {
+		fmt.Fprintln(&b, w.Prefill, "workers")
+	}
 	for _, d := range slices.Sorted(maps.Keys(rec.Calls)) {
-		calls += fmt.Sprintln(d, rec.Calls[d])
+		fmt.Fprintln(&b, d, rec.Calls[d])
 	}
-	if x.calls == nil {
-		x.calls = map[string]int{}
-	}
-	x.calls[calls]++
-	x.threads = append(x.threads, rec.Threads)
+	return b.String(), rec.Workers != nil
 }
 
 // most is what most of the jobs left.
-func (x trace) most() (calls string) {
-	for _, c := range slices.Sorted(maps.Keys(x.calls)) {
-		if x.calls[c] > x.calls[calls] {
-			calls = c
+func (x trace) most() (most string) {
+	for _, left := range slices.Sorted(maps.Keys(x.left)) {
+		if x.left[left] > x.left[most] {
+			most = left
 		}
 	}
-	return calls
+	return most
 }
 
 // connected reports whether the receipts show that what tells the arms apart acts: other kernels, or for
-// arms that differ in knobs alone, other calls or at least half of the difference in threads at work.
+// arms that differ in knobs alone, other calls or another number of workers. Receipts that do not say how
+// many worked show nothing against it.
 func (g *judged) connected() bool {
 	a, b := g.traces[0], g.traces[1]
-	if !slices.Equal(artifacts(g.arms[0]), artifacts(g.arms[1])) || len(a.threads) == 0 || len(b.threads) == 0 || a.most() != b.most() {
-		return true
-	}
-	threads := func(of measure.Arm) float64 {
-		n, _ := strconv.ParseFloat(of.Evidence[knobEvidence+"threads"], 64)
-		return n
-	}
-	want := math.Abs(threads(g.arms[0]) - threads(g.arms[1]))
-	return want > 0 && math.Abs(stat.Median(a.threads)-stat.Median(b.threads)) >= want/2
+	return !slices.Equal(artifacts(g.arms[0]), artifacts(g.arms[1])) || len(a.left) == 0 || len(b.left) == 0 ||
+		a.vague || b.vague || a.most() != b.most()
 }
 
 // open starts the comparison of arms, the planted ones included.

@@ -28,6 +28,7 @@ type planner struct {
 type made struct {
 	mu        sync.Mutex
 	artifacts map[string]*kernel.Artifact // by id of the choice
+	layouts   map[kernel.Format]kernel.Layout
 	defaults  map[kernel.Problem]kernel.Choice
 	failed    func(c kernel.Choice, err error) // told of a default that could not be emitted
 }
@@ -35,7 +36,7 @@ type made struct {
 func newPlanner(s *kernel.Suite, w model.Weights) *planner {
 	return &planner{suite: s, weights: w, layouts: map[model.Key]kernel.Layout{},
 		override: map[kernel.Problem]kernel.Choice{}, asked: map[kernel.Problem]kernel.Choice{},
-		made: &made{artifacts: map[string]*kernel.Artifact{}, defaults: map[kernel.Problem]kernel.Choice{}, failed: func(kernel.Choice, error) {}}}
+		made: &made{artifacts: map[string]*kernel.Artifact{}, layouts: map[kernel.Format]kernel.Layout{}, defaults: map[kernel.Problem]kernel.Choice{}, failed: func(kernel.Choice, error) {}}}
 }
 
 // with is a planner of the same backends for another arm: choices override the defaults.
@@ -57,13 +58,35 @@ func (p *planner) Layout(ctx context.Context, c model.Class) (kernel.Layout, err
 	if ok {
 		return l, nil
 	}
-	l, err := p.suite.Layout(ctx, c.Format)
+	l, err := p.standardLayout(ctx, c.Format)
 	if err == nil {
 		p.mu.Lock()
 		p.layouts[c.Key()] = l
 		p.mu.Unlock()
 	}
 	return l, err
+}
+
+// standardLayout is the default layout of a format. It stays the same for the whole tune, as standard does.
+func (p *planner) standardLayout(ctx context.Context, f kernel.Format) (kernel.Layout, error) {
+	if l, ok := p.knownLayout(f); ok {
+		return l, nil
+	}
+	l, err := p.suite.Layout(ctx, f)
+	if err == nil {
+		p.made.mu.Lock()
+		p.made.layouts[f] = l
+		p.made.mu.Unlock()
+	}
+	return l, err
+}
+
+// knownLayout is the default layout of a format if a backend has been asked for it.
+func (p *planner) knownLayout(f kernel.Format) (kernel.Layout, bool) {
+	p.made.mu.Lock()
+	defer p.made.mu.Unlock()
+	l, ok := p.made.layouts[f]
+	return l, ok
 }
 
 // Choice is the arm's choice for a problem, else the default.

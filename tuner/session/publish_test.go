@@ -1,6 +1,8 @@
 package session
 
 import (
+	"context"
+	"errors"
 	"slices"
 	"strings"
 	"testing"
@@ -50,6 +52,48 @@ func TestPublish(t *testing.T) {
 	if d.Arm.Knobs.ThreadsPrefill != 1 || d.Arm.Knobs.ThreadsDecode != u.Knobs.ThreadsDecode {
 		t.Errorf("%+v", d.Arm.Knobs)
 	}
+}
+
+// Publishing asks no backend for layouts, which would take its time after the deadline, and where backends
+// fail then, what won is what was found to differ all the same.
+func TestPublishAsksForNoLayouts(t *testing.T) {
+	h := newFakeHost()
+	h.gain[phaseDecode] = 1.1
+	u := tinyTune(t, onPortable)
+	h.take(t, u, 10*time.Minute, 1)
+	load(t, u, u.Knobs, u.lab.plan)
+	c, err := u.confirm(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	asked := 0
+	u.Suite.Backends["generic"] = noLayouts{u.Suite.Backends["generic"], &asked}
+	if err := u.conclude(t.Context(), c, nil); err != nil {
+		t.Fatal(err)
+	}
+	key, err := u.Target.DecisionKey()
+	if err != nil {
+		t.Fatal(err)
+	}
+	d, _ := u.Store.Decision(key)
+	if want := []kernel.Problem{u.variant(t, 1).Problem}; asked > 0 || !slices.Equal(d.Won, want) {
+		t.Errorf("asked %d times; won %v, want %v", asked, d.Won, want)
+	}
+	clear(u.lab.plan.made.layouts)
+	if won := u.winners(t.Context(), d.Arm); asked > 0 || !slices.Equal(won, d.Won) {
+		t.Errorf("layouts unknown: asked %d times; won %v, want %v", asked, won, d.Won)
+	}
+}
+
+// noLayouts is a backend that fails when it is asked for layouts.
+type noLayouts struct {
+	kernel.Backend
+	asked *int
+}
+
+func (b noLayouts) Layouts(context.Context, kernel.Features, kernel.Format) ([]kernel.Layout, error) {
+	*b.asked++
+	return nil, errors.New("stalled")
 }
 
 // A tune for one phase under a hint (another kernel, another build) leaves the stored winner of the other

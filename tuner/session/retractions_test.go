@@ -3,14 +3,12 @@ package session
 import (
 	"errors"
 	"math"
-	"os"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/tilewright/tilewright/engine/bench"
 	"github.com/tilewright/tilewright/tuner/measure"
-	"github.com/tilewright/tilewright/tuner/preflight"
 	"github.com/tilewright/tilewright/tuner/runner"
 	"github.com/tilewright/tilewright/tuner/wire"
 )
@@ -105,19 +103,25 @@ func TestUsedProcessesDoNotConfirm(t *testing.T) {
 }
 
 // The knob is not connected: an arm of another number of threads is inert where its receipts show the same
-// threads at work as the default's, however much faster it looks, and wins where they show that it acts.
+// workers as the default's, however much faster it looks, and wins where they show that it acts. Receipts
+// that do not count workers, as those of other builds, show nothing against it. Its race says the same.
 func TestKnobsThatDoNotActAreInert(t *testing.T) {
-	for _, deaf := range []bool{true, false} {
+	for name, c := range map[string]struct{ deaf, mute bool }{"deaf": {true, false}, "acts": {}, "not counted": {false, true}} {
 		h := newFakeHost()
-		h.deaf, h.luck = deaf, 1.3
+		h.deaf, h.mute, h.luck = c.deaf, c.mute, 1.3
 		u := onFake(t, h, 10*time.Minute)
 		u.knobs.ThreadsDecode = 1
-		c, err := u.confirm(t.Context())
+		got, err := u.confirm(t.Context())
 		if err != nil && !errors.Is(err, measure.ErrVoid) {
 			t.Fatal(err)
 		}
-		if won := c.decode.Decision == measure.Winner; won == deaf || deaf != (u.verdictOn(phaseDecode).Why == measure.WhyInert) {
-			t.Errorf("deaf %t: %+v", deaf, c.decode.Verdict)
+		if won := got.decode.Decision == measure.Winner; won == c.deaf || c.deaf != (u.verdictOn(phaseDecode).Why == measure.WhyInert) {
+			t.Errorf("%s: %+v", name, got.decode.Verdict)
+		}
+		p, _ := h.start(t.Context(), u.lab.plan)
+		s := &knobSource{t: u, ctx: t.Context(), r: p, k: knobs[0], until: h.now.Add(time.Minute)}
+		if _, inert, err := s.acting(2, []int{1}); err != nil || c.deaf != (len(inert) == 1) {
+			t.Errorf("%s: its race finds %v inert, %v", name, inert, err)
 		}
 	}
 }
@@ -150,18 +154,27 @@ func TestCrashesOfAnArmCount(t *testing.T) {
 	}
 }
 
-// A real runner's receipt shows that threads worked.
-func TestReceiptsShowThreads(t *testing.T) {
-	if preflight.Threads(os.DirFS("/"), os.Getpid())[os.Getpid()].Ran == 0 {
-		t.Skip("this kernel does not count the time of threads")
-	}
-	u := tinyTune(t, nil)
+// A real runner's receipt shows how many workers a phase ran on, also where they park between regions, and
+// thus use little CPU time.
+func TestReceiptsCountWorkers(t *testing.T) {
+	u := tinyTune(t, func(o *Options) {
+		o.CPUs = []int{o.CPUs[0], o.CPUs[0]} // as on a machine with one CPU
+		o.Knobs.SpinMicros, o.Knobs.ThreadsDecode, o.Knobs.ThreadsPrefill = 0, 2, 2
+	})
 	r, err := u.lab.runner(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
-	var rec wire.Receipt
-	if _, err := r.Bench(t.Context(), runner.Bench{Test: bench.Test{Prompt: 256}, Reps: 4}, &rec); err != nil || !(rec.Threads > 0.1) {
-		t.Errorf("%.2f threads at work: %v", rec.Threads, err)
+	for n := 2; n > 0; n-- {
+		k := u.Knobs
+		k.ThreadsDecode = n
+		var rec wire.Receipt
+		if err := r.SetKnobs(t.Context(), k); err != nil {
+			t.Fatal(err)
+		}
+		_, err := r.Bench(t.Context(), runner.Bench{Test: bench.Test{Gen: 4}, Reps: 1}, &rec)
+		if err != nil || rec.Workers == nil || rec.Workers.Decode != n {
+			t.Errorf("%+v, want %d: %v", rec.Workers, n, err)
+		}
 	}
 }

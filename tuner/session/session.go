@@ -207,6 +207,11 @@ func (t *tune) measure(ctx context.Context) (confirmation, error) {
 	var none confirmation
 	until, stop := t.within(ctx)
 	defer stop()
+	for _, c := range t.classes { // before stored layouts take their place; what fails here fails with its reason in loading
+		if _, err := t.lab.plan.standardLayout(until, c.Format); until.Err() != nil {
+			return none, overtaken(until, err)
+		}
+	}
 	if err := t.keepLayouts(until); err != nil {
 		return none, overtaken(until, err)
 	}

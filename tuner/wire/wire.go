@@ -32,8 +32,15 @@ type Receipt struct {
 	Nonce string           `json:"nonce"`
 	Calls map[string]int64 `json:"calls,omitempty"` // artifact digest -> calls
 	Bytes int64            `json:"bytes"`           // weight bytes streamed
-	// Threads is how many threads worked on a workload on average, 0 where the kernel does not say.
-	Threads float64 `json:"threads,omitempty"`
+	// Workers says how many workers took part, nil where that is not known.
+	Workers *Workers `json:"workers,omitempty"`
+}
+
+// Workers is the most workers that a region was handed to and reported it done: of passes over one row,
+// and over more; 0 where no such pass ran.
+type Workers struct {
+	Decode  int `json:"decode"`
+	Prefill int `json:"prefill"`
 }
 
 // Reply answers a request.
