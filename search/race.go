@@ -128,6 +128,15 @@ func (r *Race) Add(b Block) {
 	}
 }
 
+// results are what the race says of all arms but the control, in their order.
+func (r *Race) results(arms []kernel.Config) []Result {
+	out := make([]Result, 0, len(arms)-1)
+	for a := 1; a < len(arms); a++ {
+		out = append(out, r.result(a, arms[a]))
+	}
+	return out
+}
+
 // result is what the race says of an arm.
 func (r *Race) result(a int, c kernel.Config) Result {
 	out := Result{Config: c, Failure: r.failure[a]}

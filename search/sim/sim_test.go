@@ -29,18 +29,24 @@ func pick(names ...string) []Tuner {
 // what was measured, and a quarter for changes elsewhere that move the draws.
 type limits struct{ decode, prefill float64 }
 
-// hold checks lines of the default strategy: at most 1% false winners, and little regret of the search
-// and its selection. What the confirmation refuses is left out: it is rare and dear, so that the mean of
-// few tunes says nothing.
+// hold checks lines of the default strategy: at most 1% false winners and 1% mean regret over all, and by
+// phase little regret of the search and its selection. What the confirmation refuses is left out there:
+// it is rare and dear, so that the mean of few tunes says little of a phase.
 func hold(t *testing.T, lines []Line, most limits) {
 	t.Helper()
 	name := search.Strategies()[0].Name
+	for _, l := range Total(lines, "all", func(l Line) bool { return l.Host != Rough.Name && l.Tuner == name }) {
+		t.Logf("all: %.2f%% false winners, %.2f%% mean regret", 100*l.False, 100*l.Regret)
+		if l.False > 0.01 || l.Regret > 0.01 {
+			t.Errorf("all: %.2f%% false winners, %.2f%% mean regret, at most 1%% of each", 100*l.False, 100*l.Regret)
+		}
+	}
 	for plan, limit := range map[string]float64{DecodePlan.Name: most.decode, PrefillPlan.Name: most.prefill} {
 		for _, l := range Total(lines, plan, func(l Line) bool { return l.Host != Rough.Name && l.Plan == plan && l.Tuner == name }) {
 			lost := l.Search + l.Selection
-			t.Logf("%s: %.2f%% false winners, %.2f%% mean regret", plan, 100*l.False, 100*lost)
+			t.Logf("%s: %.2f%% false winners, %.2f%% lost by search and selection", plan, 100*l.False, 100*lost)
 			if l.False > 0.01 || lost > limit {
-				t.Errorf("%s: %.2f%% false winners, %.2f%% mean regret, at most 1%% and %.2f%%", plan, 100*l.False, 100*lost, 100*limit)
+				t.Errorf("%s: %.2f%% false winners, %.2f%% lost by search and selection, at most 1%% and %.2f%%", plan, 100*l.False, 100*lost, 100*limit)
 			}
 		}
 	}
@@ -51,8 +57,9 @@ func hold(t *testing.T, lines []Line, most limits) {
 
 // The judge holds its promises where the truth is known; best of three breaks the first by far.
 func TestReport(t *testing.T) {
-	lines := Report(*tunes, pick(search.Strategies()[0].Name, "best of 3"), Scenarios())
-	hold(t, lines, limits{0.002, 0.0055})
+	// Twice as many tunes, since one whose duels are all disturbed loses up to 80%.
+	lines := Report(2**tunes, pick(search.Strategies()[0].Name, "best of 3"), Scenarios())
+	hold(t, lines, limits{0.0015, 0.007})
 	for _, l := range Total(lines, "all", func(l Line) bool { return l.Host != Rough.Name && l.Tuner == "best of 3" }) {
 		if l.False < 0.05 {
 			t.Errorf("best of three declares only %.2f%% false winners: the noise model is too kind", 100*l.False)

@@ -259,6 +259,6 @@ func (h *fakeHost) take(t *testing.T, u *tune, budget time.Duration, points ...i
 	u.lab.loaded.Seconds = h.load.Seconds()
 	u.res.Floors[phasePrefill] = measure.Floor{Noise: 0.005, Level: measure.Normal}
 	for _, m := range points {
-		u.best[pointID{u.classes[0].Key(), m}] = screened{Choice: u.variant(t, m), Gain: 0.2}
+		u.best[pointID{u.classes[0].Key(), m}] = screened{u.variant(t, m), 0.2}
 	}
 }

@@ -116,7 +116,7 @@ func TestPublishedLayouts(t *testing.T) {
 			}
 			x.other[m], x.gains[m] = ch, []float64{.1, .1, .1}
 		}
-		u.best[pointID{class.Key(), 16}] = screened{Choice: kernel.Choice{Problem: class.Problem(model.W4A8, 16, narrow)}, Gain: 1}
+		u.best[pointID{class.Key(), 16}] = screened{Choice: kernel.Choice{Problem: class.Problem(model.W4A8, 16, narrow)}, Sure: 1}
 		u.takeLayout(x, .2)
 		u.tuned = u.lab.plan.with(u.finalists(), u.tunedLayouts())
 		for _, p := range []*planner{u.lab.plan, u.tuned} { // as engines ask while they load

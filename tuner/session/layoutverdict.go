@@ -10,6 +10,7 @@ import (
 
 	"github.com/tilewright/tilewright/engine/model"
 	"github.com/tilewright/tilewright/kernel"
+	"github.com/tilewright/tilewright/search"
 	"github.com/tilewright/tilewright/search/stat"
 	"github.com/tilewright/tilewright/tuner/measure"
 )
@@ -90,7 +91,7 @@ func (t *tune) takeLayout(x *layoutTrial, joint float64) {
 		delete(t.best, pointID{key, m})
 	}
 	for m, ch := range x.other {
-		t.best[pointID{key, m}] = screened{Choice: ch, Gain: stat.Estimate(x.gains[m]), Blocks: len(x.gains[m])}
+		t.best[pointID{key, m}] = screened{ch, search.Sure(x.gains[m])}
 	}
 }
 

@@ -129,7 +129,7 @@ func (t *tune) recall(ctx context.Context, d cache.Decision) bool {
 				t.forget()
 				return false
 			}
-			t.best[pointID{c.Key(), m}] = screened{Choice: ch, Gain: smallGain * 2}
+			t.best[pointID{c.Key(), m}] = screened{ch, 2 * smallGain} // it was clear when it was stored
 		}
 	}
 	return t.changed()
