@@ -175,7 +175,7 @@ func TestFinalsOfFewBlocks(t *testing.T) {
 		for _, mr := range []int64{2, 4, 6} {
 			arms = append(arms, kernel.Config{"mr": mr, "nr": 1, "unroll": 1, "prefetch": 0})
 		}
-		f := final{s: st, o: RunOptions{Left: func() float64 { return left }}, arms: arms[1:], new: map[string]*Result{}}
+		f := final{s: st, o: RunOptions{Left: func() float64 { return left }}, arms: arms[1:], new: map[string]*Result{}, gains: map[string][]float64{}}
 		if err := f.race(arms, src); err != nil && !errors.Is(err, ErrBudget) {
 			t.Fatal(err)
 		}

@@ -55,8 +55,8 @@ const candidates = 160
 // point that no confirmation covers.
 const smallGain = 0.03
 
-// clear reports whether a gain may be relied on without a confirmation. Where nothing gains, one search
-// in 300 says so (TestNothingIsFound of package search).
+// clear reports whether a gain may be relied on without a confirmation. Where nothing gains, hardly a
+// search is (TestNothingIsFound of package search).
 func (s screened) clear() bool { return s.Sure > smallGain }
 
 func (t *tune) screen(ctx context.Context) error {
