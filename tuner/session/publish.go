@@ -30,6 +30,10 @@ func (t *tune) publish(ctx context.Context, c confirmation) error {
 		slog.Warn("this tune came to no result: the stored winner is kept", "decode", c.decode.Why, "prefill", c.prefill.Why)
 		return t.finish()
 	}
+	if phase := t.heldBack(old, arm, c); phase != "" {
+		t.holdBack(phase)
+		return t.finish()
+	}
 	for _, g := range c.phases() {
 		i := slices.IndexFunc(old.Evidence, func(e cache.Evidence) bool { return e.Phase == g.phase })
 		same := t.sameLayouts(old.Arm, arm)
@@ -75,11 +79,29 @@ func (t *tune) publish(ctx context.Context, c confirmation) error {
 // was kept for a reason.
 func (t *tune) unheard(c confirmation) bool {
 	for _, g := range c.phases() {
-		if _, aside := t.aside[g.phase]; t.asked[g.phase] && !aside && g.Why != measure.WhyBudget && !strings.HasSuffix(g.Why, tooFew) {
+		if t.asked[g.phase] && !t.unjudgedFor(g) {
 			return false
 		}
 	}
 	return true
+}
+
+// unjudgedFor reports whether it was for want of time or of quiet that a phase was not judged.
+func (t *tune) unjudgedFor(g *judged) bool {
+	_, aside := t.aside[g.phase]
+	return aside || g.Why == measure.WhyBudget || strings.HasSuffix(g.Why, tooFew)
+}
+
+// holdBack says of this tune's winners that they are not written, since the stored winner of another phase
+// would be lost with its layouts.
+func (t *tune) holdBack(phase string) {
+	slog.Warn("nothing is written: the stored winner of a phase that was not judged reads the weights otherwise; tune on a quieter machine, with more time, or for the other phase alone",
+		"phase", phase)
+	for i, v := range t.res.Verdicts {
+		if v.Problem == "whole" && v.Decision == string(measure.Winner) {
+			t.res.Verdicts[i].Why += "; not stored: the stored winner of " + phase + ", which was not judged, reads the weights otherwise"
+		}
+	}
 }
 
 // keeps reports whether this tune leaves a phase as it was stored: it did not judge it.

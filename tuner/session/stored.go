@@ -90,14 +90,39 @@ func (t *tune) keepLayouts(ctx context.Context) error {
 }
 
 // keepAside does the same for a stored winner of a phase that was asked for and cannot be judged: the model
-// is loaded by then, so its layouts are kept only if they are the default ones.
+// is loaded by then, so its layouts are kept only if they are those that were loaded. Where they are not,
+// the stored decision stays unless the search ends in its layouts (heldBack).
 func (t *tune) keepAside() {
 	k := t.known()
+	if t.keeping != "" || k.Look.Status == cache.Miss || k.Decision.Imported {
+		return
+	}
 	for _, e := range k.Decision.Evidence {
-		if t.keeping == "" && t.aside[e.Phase] != "" && e.Decision == string(measure.Winner) && k.Look.Status != cache.Miss && !k.Decision.Imported {
+		if t.aside[e.Phase] != "" && e.Decision == string(measure.Winner) && t.asLoaded(k.Decision.Arm) {
 			t.keeping = e.Phase
 		}
 	}
+}
+
+// asLoaded reports whether an arm reads the weights as the default arm of this tune holds them.
+func (t *tune) asLoaded(a kernel.Arm) bool {
+	return !slices.ContainsFunc(t.classes, func(c model.Class) bool {
+		l, ok := layoutIn(a, c)
+		now, kept := t.lab.plan.layouts[c.Key()]
+		return ok && (!kept || l != now)
+	})
+}
+
+// heldBack is the phase of a stored winner that would be lost with its layouts, "" if there is none: it was
+// asked for, but there was no quiet or no time to judge it, and the arm that this tune would write in its
+// place reads the weights otherwise.
+func (t *tune) heldBack(old cache.Decision, arm kernel.Arm, c confirmation) string {
+	for _, e := range old.Evidence {
+		if g := c.of(e.Phase); e.Decision == string(measure.Winner) && t.asked[e.Phase] && t.keeps(g) && t.unjudgedFor(g) && !t.sameLayouts(old.Arm, arm) {
+			return e.Phase
+		}
+	}
+	return ""
 }
 
 // drops notes that a stored winner of a phase is not carried over, and why: it is said in the log and in

@@ -18,20 +18,23 @@ import (
 
 // A tune for decode alone keeps the stored winner of prefill with its kernels, in whatever layout they read
 // the weights, also where it would find a faster layout for decode, and where prefill was asked for and
-// turned out too noisy. A winner whose layout no backend reads any more is dropped, and that is said.
+// turned out too noisy: where the search does not end in its layout, the stored decision stays as it was,
+// and that is said. A winner whose layout no backend reads any more is dropped, and that is said.
 func TestOtherPhaseKeepsItsWinner(t *testing.T) {
 	for name, c := range map[string]struct {
 		layout kernel.Layout
 		asked  bool
 		stays  bool
+		held   bool // nothing is written
 	}{
-		"default layout": {narrow, false, true}, "moved": {broad, false, true}, "set aside": {narrow, true, true},
-		"no backend reads it": {kernel.Layout{Lanes: 5, Cols: 1}, false, false},
+		"default layout": {narrow, false, true, false}, "moved": {broad, false, true, false}, "set aside": {narrow, true, true, false},
+		"moved, set aside":    {broad, true, true, true},
+		"no backend reads it": {kernel.Layout{Lanes: 5, Cols: 1}, false, false, false},
 	} {
 		h := newFakeHost()
 		h.gain[phaseDecode] = 1.1
 		h.speed = func(a *kernel.Artifact) float64 { // a layout that the search would take
-			if a.Key.Problem.Layout == broad {
+			if a.Key.Problem.Layout == broad && !c.held {
 				return 1.5
 			}
 			return 1
@@ -45,8 +48,14 @@ func TestOtherPhaseKeepsItsWinner(t *testing.T) {
 			u.Suite.Backends["generic"] = choosy{u.Suite.Backends["generic"]}
 			prefill = u.variant(t, 512)
 			prefill.Problem.Layout = c.layout
+			tell := u.Progress
+			u.Progress = func(stage, detail string) {
+				if tell(stage, detail); c.held && strings.Contains(detail, "not searched") {
+					t.Errorf("%s: %s %s", name, stage, detail)
+				}
+			}
 			u.stored(t, func(d *cache.Decision) {
-				d.Arm.Choices = []kernel.Choice{prefill}
+				d.Arm.Choices, d.Won = []kernel.Choice{prefill}, []kernel.Problem{prefill.Problem}
 				d.Evidence = []cache.Evidence{{Phase: phaseDecode, Decision: "no winner"}, {Phase: phasePrefill, Decision: "winner", Why: "before"}}
 			})
 		})
@@ -58,8 +67,11 @@ func TestOtherPhaseKeepsItsWinner(t *testing.T) {
 			t.Fatal(err)
 		}
 		d, _ := u.Store.Decision(key)
-		if len(d.Evidence) != 2 || d.Evidence[0].Decision != "winner" {
+		if len(d.Evidence) != 2 || (d.Evidence[0].Decision == "winner") == c.held {
 			t.Fatalf("%s: decode has no winner: %+v", name, d.Evidence)
+		}
+		if v := u.verdictOn(phaseDecode); v.Decision != "winner" || c.held != strings.Contains(v.Why, "not stored") || c.held != (u.res.Written == 0) {
+			t.Errorf("%s: %d written, %+v", name, u.res.Written, v)
 		}
 		got, ok := d.Arm.Find(prefill.Problem)
 		if stays := ok && got.Config.String() == prefill.Config.String(); stays != c.stays || stays != (d.Evidence[1].Why == "before") ||
