@@ -44,16 +44,19 @@ func (p *Plugin) call(ctx context.Context, a asked, rpc func(context.Context, pb
 		again.Again = true
 		return &again
 	}
-	for restarts, hangs := 0, 0; ; restarts++ {
+	for restarts := 0; ; restarts++ {
 		err := p.try(ctx, a, rpc)
 		again := false
 		switch deathOf(err) {
+		case "":
+			if err == nil && restarts == 0 { // an answer at last does not undo the deaths before it
+				p.crashes = 0
+			}
 		case ReasonKilled:
 			again = restarts < maxRestarts
 		case ReasonHang:
-			hangs++
-			p.hangs = p.hangs || hangs > 1
-			again = restarts < maxRestarts && !p.hangs
+			p.hangs++
+			again = restarts < maxRestarts && p.hangs < maxHangs && a.call != callManifest
 		}
 		if again && ctx.Err() == nil {
 			p.opts.Log.Warn("backend was stopped or killed: starting it again", "backend", p.src.Name, "call", a.call, "why", err)
@@ -68,10 +71,18 @@ func (p *Plugin) call(ctx context.Context, a asked, rpc func(context.Context, pb
 }
 
 // maxRestarts is how often a backend is started again for one call because it was killed from outside,
-// which is no fault of the call's unless it happens every time. One that gave no answer in time may have
-// been stopped from outside too: it is asked again once, with the same time, until it has hung twice over
-// one call. From then on a hang is its own fault, so that its hangs cost their time once each.
+// which is no fault of the call's unless it happens every time.
 const maxRestarts = 3
+
+// maxHangs is how many hangs of a backend, over its whole life, are taken for its own. Before, one that gave
+// no answer in time may have been stopped from outside: it is asked again, with the same time. From then on
+// what it hangs over is quarantined at once, so that its hangs cost their time once each. The manifest is
+// asked for once in any case: nothing is lost with a backend that has served nothing yet, and a file that
+// hangs costs every start its time.
+const maxHangs = 2
+
+// callManifest is the first call of every backend.
+const callManifest = "manifest"
 
 // deathOf is the reason of a death, in a call or at the start, "" for other errors.
 func deathOf(err error) Reason {
@@ -108,7 +119,6 @@ func (p *Plugin) try(ctx context.Context, a asked, rpc func(context.Context, pb.
 	defer cancel()
 	err := rpc(inner, p.sess.rpc)
 	if err == nil {
-		p.crashes = 0
 		p.sess.dropSocket()
 		return nil
 	}

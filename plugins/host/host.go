@@ -65,8 +65,8 @@ type Plugin struct {
 	turn       chan struct{} // holds a token while nobody uses what follows
 	sess       *session      // nil if not running
 	closed     bool
-	crashes    int  // in a row
-	hangs      bool // it hung twice over one call
+	crashes    int // in a row
+	hangs      int // in all
 	quarantine map[string]*ErrBackendCrashed
 
 	mu     sync.Mutex
@@ -151,7 +151,7 @@ func declared(names []string, code string) (env []string, digest string) {
 
 func (p *Plugin) fetchManifest(ctx context.Context) (kernel.Manifest, error) {
 	var m kernel.Manifest
-	err := p.call(ctx, asked{call: "manifest"}, func(ctx context.Context, c pb.BackendClient) error {
+	err := p.call(ctx, asked{call: callManifest}, func(ctx context.Context, c pb.BackendClient) error {
 		r, err := c.Manifest(ctx, &pb.ManifestRequest{})
 		if err != nil {
 			return err

@@ -113,7 +113,7 @@ func TestLeftDirectoriesAreSwept(t *testing.T) {
 	}
 	t.Setenv("XDG_RUNTIME_DIR", "")
 	t.Setenv("TMPDIR", base)
-	made, err := socketDir()
+	made, err := socketDir(os.Getpid())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -123,6 +123,13 @@ func TestLeftDirectoriesAreSwept(t *testing.T) {
 	}
 	if _, err := os.Stat(made); err != nil {
 		t.Error(err)
+	}
+}
+
+// Which step failed is said: no writable path helps where /proc is not there.
+func TestSocketDirSaysWhatFailed(t *testing.T) {
+	if _, err := socketDir(-1); err == nil || !strings.Contains(err.Error(), "mount /proc") || strings.Contains(err.Error(), "TMPDIR") {
+		t.Errorf("a host without a start time: %v", err)
 	}
 }
 

@@ -86,7 +86,7 @@ func start(ctx context.Context, src Source, exe *executable, env []string, o Opt
 		}
 		return &session{conn: conn, rpc: pb.NewBackendClient(conn)}, nil
 	}
-	dir, err := socketDir()
+	dir, err := socketDir(os.Getpid())
 	if err != nil {
 		return nil, err
 	}

@@ -15,10 +15,15 @@ import (
 	"github.com/tilewright/tilewright/plugins/proto/wire"
 )
 
-// socketDir makes the private directory of one process, short enough for a socket in it: a Unix
+// socketDir makes the private directory of one process of a host (a pid), short enough for a socket in it: a Unix
 // address holds 107 bytes and go-plugin appends /plugin-dirNNNNNNNNNN/pluginNNNNNNNNNN.
-func socketDir() (string, error) {
+func socketDir(host int) (string, error) {
 	const room = 107 - len("/tw-0123456789/plugin-dir0123456789/plugin0123456789")
+	start, err := wire.StartTime(host)
+	if err != nil {
+		return "", fmt.Errorf("no directory for a backend's socket: it is marked with the start time of process %d, which cannot be read; mount /proc: %w", host, err)
+	}
+	owner := fmt.Appendf(nil, "%d %d\n", host, start)
 	var errs []error
 	for _, base := range []string{os.Getenv("XDG_RUNTIME_DIR"), os.TempDir(), "/tmp"} {
 		if base == "" || !filepath.IsAbs(base) || len(base) > room {
@@ -26,7 +31,7 @@ func socketDir() (string, error) {
 		}
 		dir, err := os.MkdirTemp(base, "tw-")
 		if err == nil {
-			err = sign(dir)
+			err = sign(dir, owner)
 		}
 		if err == nil {
 			sweep(base, time.Now().Add(-time.Hour))
@@ -42,11 +47,8 @@ func socketDir() (string, error) {
 const ownerFile = ".tilewright-backend-socket"
 
 // sign writes the owner file.
-func sign(dir string) error {
-	start, err := wire.StartTime(os.Getpid())
-	if err == nil {
-		err = os.WriteFile(filepath.Join(dir, ownerFile), fmt.Appendf(nil, "%d %d\n", os.Getpid(), start), 0o600)
-	}
+func sign(dir string, owner []byte) error {
+	err := os.WriteFile(filepath.Join(dir, ownerFile), owner, 0o600)
 	if err != nil {
 		os.RemoveAll(dir)
 	}
