@@ -57,11 +57,17 @@ const (
 	tgDepth = 512
 	tgTurn  = 8
 	tgTurns = 128 / tgTurn
+	// pp512 is run as often as fits into ppRun.
+	ppRun      = 3 * time.Second
+	maxPPTurns = 4
 )
 
 // contestTakes is about how long a pair of fresh processes takes.
 func (t *tune) contestTakes(b contest) time.Duration {
 	work := bench.Test{Prompt: 64 + tgDepth} // the context that decode needs, measured or not
+	if b.prefill {
+		work.Prompt += (t.ppTurns() - 1) * bench.PP512.Prompt
+	}
 	if b.decode {
 		work.Gen = tgTurn * tgTurns
 	} else if len(b.planted) > 0 {
@@ -132,7 +138,7 @@ func (t *tune) group(ctx context.Context, d *duel, arms []int, b contest) error 
 		}
 	}
 	if b.prefill {
-		err := t.block(d, phasePrefill, func() error { return t.round(ctx, d, ps, phasePrefill, bench.PP512, turnsOf(arms)) })
+		err := t.block(d, phasePrefill, func() error { return t.prefillTurns(ctx, d, ps, arms) })
 		if err != nil {
 			return err
 		}
@@ -158,6 +164,29 @@ func (t *tune) block(d *duel, phase string, f func() error) error {
 		d.Disturbed[phase] = why
 	}
 	return nil
+}
+
+// prefillTurns are the rounds of passes of pp512.
+func (t *tune) prefillTurns(ctx context.Context, d *duel, ps [2]process, arms []int) error {
+	arms = slices.Clone(arms)
+	for range t.ppTurns() {
+		if err := t.round(ctx, d, ps, phasePrefill, bench.PP512, turnsOf(arms)); err != nil {
+			return err
+		}
+		slices.Reverse(arms)
+	}
+	return nil
+}
+
+// ppTurns is how many passes of pp512 a run of a pair makes: 1, or 2 or 4 if they fit into ppRun. The short
+// passes of a small model scatter most, and its processes have cost seconds before their first; in an even
+// number of turns that change places drift cancels.
+func (t *tune) ppTurns() int {
+	turns := 1
+	for turns < maxPPTurns && time.Duration(2*turns)*t.takes(bench.PP512) <= ppRun {
+		turns *= 2
+	}
+	return turns
 }
 
 // decodeTurns are the rounds of decode turns, those of the planted arms among them. Where decode is

@@ -148,14 +148,18 @@ func (t *tune) decodePair() (aa, bool) {
 	return aa{}, false
 }
 
-// prefillPair is two passes, one of each run, as in a pair of the confirmation, as long as the share of the
-// time allows. A pair of shorter passes is one pair, no less: the noise of neighbouring passes hardly falls
+// prefillPair is what a pair of the confirmation does, or as many of its passes as the share of the time
+// allows; one of each run at least, as long as the time allows. A pair of shorter passes is one pair, no less: the noise of neighbouring passes hardly falls
 // with their length (BENCHMARKS.md), and where it does the short ones show more of it.
 func (t *tune) prefillPair() (aa, bool) {
 	const step = 16
-	n := int(sharePrefillFloor*t.left().Seconds()*t.ppRate/(2*floorMin)) / step * step
-	n = min(n, bench.PP512.Prompt)
-	return aa{test: bench.Test{Prompt: n}, turns: 1, takes: t.takes(bench.Test{Prompt: 2 * n}), share: sharePrefillFloor}, n >= step
+	n := int(sharePrefillFloor*t.left().Seconds()*t.ppRate/(2*floorMin)) / step * step // of a run
+	turns := t.ppTurns()
+	for turns > 1 && turns*bench.PP512.Prompt > n {
+		turns /= 2
+	}
+	n = min(n/turns, bench.PP512.Prompt)
+	return aa{test: bench.Test{Prompt: n}, turns: turns, takes: t.takes(bench.Test{Prompt: 2 * turns * n}), share: sharePrefillFloor}, n >= step
 }
 
 // phaseFloor runs pairs until the share of the time is spent, at least floorMin. A pair that something
