@@ -101,7 +101,7 @@ func Argmax(x []float32) int {
 	best, at := float32(math.Inf(-1)), 0
 	for i, n := 0, 0; i < len(x); i += n {
 		n = min(256, len(x)-i)
-		if b := int32(math.Float32bits(best)); b >= 0 && !above(x[i:i+n], b) || b < 0 && !nearer(x[i:i+n], uint32(b)) {
+		if !above(x[i:i+n], best) {
 			continue
 		}
 		for j, v := range x[i : i+n] {
@@ -113,31 +113,19 @@ func Argmax(x []float32) int {
 	return at
 }
 
-// above reports whether x has bits above those of a float that is not negative, as a larger float and
-// some NaN have: floats order as their bits do, as signed numbers, unless both are negative. There are
-// no branches to go wrong and no chain of maxima to wait for.
-func above(x []float32, bits int32) bool {
+// above reports whether x has bits above those of least, as a larger float and some NaN have: floats order
+// as their bits do, as signed numbers, but among negative ones the other way round, which flip undoes. There are no branches to go wrong and no chain of maxima to wait for.
+func above(x []float32, least float32) bool {
+	bits := int32(math.Float32bits(least))
+	flip := bits >> 31 & math.MaxInt32
+	bits ^= flip
 	a, b, c, d, i := bits, bits, bits, bits, 0
 	for p := unsafe.Pointer(unsafe.SliceData(x)); i+4 <= len(x); i += 4 {
 		v := (*[4]int32)(unsafe.Add(p, 4*i))
-		a, b, c, d = max(a, v[0]), max(b, v[1]), max(c, v[2]), max(d, v[3])
+		a, b, c, d = max(a, v[0]^flip), max(b, v[1]^flip), max(c, v[2]^flip), max(d, v[3]^flip)
 	}
 	for _, v := range x[i:] {
-		a = max(a, int32(math.Float32bits(v)))
+		a = max(a, int32(math.Float32bits(v))^flip)
 	}
 	return max(a, b, c, d) > bits
-}
-
-// nearer reports whether x has bits below those of a negative float, as unsigned numbers: all floats that
-// are larger have, and some that are not.
-func nearer(x []float32, bits uint32) bool {
-	a, b, c, d, i := bits, bits, bits, bits, 0
-	for p := unsafe.Pointer(unsafe.SliceData(x)); i+4 <= len(x); i += 4 {
-		v := (*[4]uint32)(unsafe.Add(p, 4*i))
-		a, b, c, d = min(a, v[0]), min(b, v[1]), min(c, v[2]), min(d, v[3])
-	}
-	for _, v := range x[i:] {
-		a = min(a, math.Float32bits(v))
-	}
-	return min(a, b, c, d) < bits
 }

@@ -4,7 +4,7 @@ package srcdigest
 
 var digests = map[string]string{
 	"kernel":          "d5cd0c013d69a44e41e8a6e8179cf21bdb388ba28b18f380931b3245557c5b9c",
-	"engine":          "e46462fe85f4f942b22fc20cb2132c159a5fcf117099f760233b67db24b1e074",
+	"engine":          "525ae349376f5065ddc5feebdef2d8087839a6391bca4f15e6460b24f41988c8",
 	"plugins/x86":     "541cbd273e209f040d4cbe103fb159b42dab0872df37648dd2610977b8073e9d",
 	"plugins/avx512":  "da6897d229254f62c9b7140bfa0d7ab61691430cf2e0590c1656b4e3273ffd1b",
 	"plugins/avx2":    "f300d26d61b3ea16d829dad8208ea608efd21cc1d90d65f660a22c109d971521",
