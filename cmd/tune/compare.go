@@ -4,13 +4,16 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"os"
+	"path/filepath"
 	"strings"
 	"time"
 
 	"github.com/google/renameio/v2"
 	"github.com/spf13/cobra"
+	"golang.org/x/sys/unix"
 
 	"github.com/tilewright/tilewright/cmd/internal/app"
 	"github.com/tilewright/tilewright/cmd/internal/cli"
@@ -39,6 +42,7 @@ dropped blind to the arm; failures are reported with exit status, signal and the
     - {name: tg_ts, better: higher, unit: tok/s, path: "results[test=tg128].median_ts"}
     - {name: memory, better: lower, unit: bytes, memory: true, path: (tree)}   # peak RssAnon of the process tree
   work: runs                    # path of the units of work done; none is no sample
+  nonce: nonce                  # path at which a command prints $TILEWRIGHT_NONCE, which is new in every run
   engine_binary: ./engine       # for arms with engine settings, which become flags of engine bench
   bench: {preset: qwen3-0.6b, p: 0, n: 128}
   arms:
@@ -70,6 +74,9 @@ func compare(cmd *cobra.Command, s *cli.Shared, f *compareFlags, file string) er
 	}
 	expect, err := readExpectations(f.check)
 	if err != nil {
+		return err
+	}
+	if err := recordable(f.record); err != nil {
 		return err
 	}
 	programs, err := findPrograms(spec)
@@ -114,9 +121,12 @@ func conclude(cmd *cobra.Command, s *cli.Shared, f *compareFlags, r *grid.Report
 			return err
 		}
 	} else {
-		fmt.Fprint(w, r.Text())
+		text := r.Text()
 		if checked != nil {
-			fmt.Fprintf(w, "\n%s", checked.Text())
+			text += "\n" + checked.Text()
+		}
+		if _, err := io.WriteString(w, text); err != nil {
+			return err
 		}
 	}
 	switch {
@@ -124,6 +134,8 @@ func conclude(cmd *cobra.Command, s *cli.Shared, f *compareFlags, r *grid.Report
 		return fmt.Errorf("%w: %s", cli.ErrRefused, refusals(r))
 	case checked != nil && checked.Failed:
 		return errors.New("an expectation was not met")
+	case checked != nil && !checked.Gated():
+		return fmt.Errorf("%w: no expectation can be a gate on this host: %s", cli.ErrRefused, strings.Join(checked.Ungateable, ", "))
 	case f.record == "":
 		return nil
 	}
@@ -164,6 +176,20 @@ func readExpectations(file string) (*grid.Expectations, error) {
 		return nil, fmt.Errorf("--check %s: %w", file, err)
 	}
 	return e, nil
+}
+
+// recordable refuses a place for --record before the hours of a comparison, not after them.
+func recordable(file string) error {
+	if file == "" {
+		return nil
+	}
+	if fi, err := os.Lstat(file); err == nil && !fi.Mode().IsRegular() {
+		return cli.Usagef("--record %s: not a plain file", file)
+	}
+	if err := unix.Access(filepath.Dir(file), unix.W_OK); err != nil {
+		return cli.Usagef("--record %s: cannot write to %s: %v", file, filepath.Dir(file), err)
+	}
+	return nil
 }
 
 // quiet holds the host lock and watches the passes.

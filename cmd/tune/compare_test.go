@@ -82,17 +82,21 @@ func TestExchangedExecutableIsNoticed(t *testing.T) {
 		}
 	}
 	write("one")
-	sum, err := fileDigest(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	ps := programs{"a": {path: file, sha256: sum}}
-	if err := ps.unchanged(); err != nil {
-		t.Error(err)
-	}
-	write("two")
-	if err := ps.unchanged(); err == nil || !strings.Contains(err.Error(), "two builds") {
-		t.Errorf("%v", err)
+	// The arm is the executable, or a script that it runs, or a file that a flag names.
+	for _, argv := range [][]string{{file}, {"/bin/sh", file}, {"/bin/sh", "--model=" + file}} {
+		write("one")
+		used, err := filesOf(argv[0], argv[1:])
+		if err != nil {
+			t.Fatal(err)
+		}
+		ps := programs{"a": {path: argv[0], files: used}}
+		if err := ps.unchanged(); err != nil {
+			t.Error(err)
+		}
+		write("two")
+		if err := ps.unchanged(); err == nil || !strings.Contains(err.Error(), "two builds") || !strings.Contains(err.Error(), file) {
+			t.Errorf("%q: %v", argv, err)
+		}
 	}
 }
 

@@ -10,16 +10,19 @@ import (
 	"strings"
 	"syscall"
 	"time"
+	"unicode"
+	"unicode/utf8"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/tilewright/tilewright/engine/bench"
 	"github.com/tilewright/tilewright/tuner/measure"
+	"github.com/tilewright/tilewright/tuner/measure/grid"
 )
 
 // start runs the process in a group of its own, which is gone when it returns, and watches the memory
-// of its tree: the greatest RssAnon is the second result.
-func (g *program) start(ctx context.Context) ([]byte, int64, *measure.Failure) {
+// of its tree: the greatest RssAnon is the second result. The nonce is in its environment.
+func (g *program) start(ctx context.Context, nonce string) ([]byte, int64, *measure.Failure) {
 	runtime.LockOSThread() // Pdeathsig is sent when the thread that started the process ends
 	defer runtime.UnlockOSThread()
 	limited, cancel := context.WithTimeout(ctx, g.timeout)
@@ -27,22 +30,23 @@ func (g *program) start(ctx context.Context) ([]byte, int64, *measure.Failure) {
 	c := exec.CommandContext(limited, g.path, g.args...)
 	stdout, stderr := &head{max: maxStdout}, &head{max: maxStderr}
 	c.Stdout, c.Stderr = stdout, stderr
-	c.Env = os.Environ()
+	c.Env = append(os.Environ(), grid.NonceEnv+"="+nonce)
 	for k, v := range g.env {
 		c.Env = append(c.Env, k+"="+v)
 	}
 	c.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 	c.Cancel = func() error { return syscall.Kill(-c.Process.Pid, syscall.SIGKILL) }
 	c.WaitDelay = 2 * time.Second // for pipes that grandchildren hold
-	err := c.Start()
+	here, err := adopt()
+	if err == nil {
+		err = c.Start()
+	}
 	var tree int64
 	if err == nil {
-		peak := watchTree(c.Process.Pid)
+		peak := watchTree(here)
 		err = c.Wait()
 		tree = peak()
-	}
-	if c.Process != nil {
-		_ = syscall.Kill(-c.Process.Pid, syscall.SIGKILL) // what it left running would disturb the next arm
+		end(here) // what it left running would disturb the next arm
 	}
 	if err == nil && stdout.cut {
 		return nil, 0, &measure.Failure{Class: "output", Stderr: fmt.Sprintf("more than %d bytes on stdout", maxStdout)}
@@ -53,18 +57,22 @@ func (g *program) start(ctx context.Context) ([]byte, int64, *measure.Failure) {
 	return nil, 0, failure(err, limited.Err() != nil, c.ProcessState, stderr)
 }
 
-// watchTree samples RssAnon, summed over a process and its descendants, every 10 ms until the returned
-// function is called, which gives the greatest.
-func watchTree(pid int) (peak func() int64) {
+// watchTree samples RssAnon, summed over the children that came since and their descendants, every 10 ms
+// until the returned function is called, which gives the greatest.
+func watchTree(before []int) (peak func() int64) {
 	quit, top := make(chan struct{}), make(chan int64)
 	go func() {
 		t := time.NewTicker(10 * time.Millisecond)
 		defer t.Stop()
 		var most int64
 		for {
-			if n, err := bench.RssAnon(pid); err == nil {
-				most = max(most, n)
+			var sum int64
+			for _, pid := range since(before) {
+				if n, err := bench.RssAnon(pid); err == nil {
+					sum += n
+				}
 			}
+			most = max(most, sum)
 			select {
 			case <-quit:
 				top <- most
@@ -114,11 +122,21 @@ func (h *head) lines() string {
 	var out []string
 	for line := range strings.Lines(string(h.b)) {
 		if line = strings.TrimSpace(line); line != "" {
-			out = append(out, line[:min(len(line), 200)])
+			out = append(out, printable(line[:min(len(line), 200)]))
 		}
 		if len(out) == headLines {
 			break
 		}
 	}
 	return strings.Join(out, " | ")
+}
+
+// printable is text without what a terminal would obey.
+func printable(s string) string {
+	return strings.Map(func(r rune) rune {
+		if r == utf8.RuneError || !unicode.IsPrint(r) {
+			return ' '
+		}
+		return r
+	}, s)
 }

@@ -3,14 +3,12 @@ package main
 import (
 	"bytes"
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
+	"crypto/rand"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"maps"
-	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
@@ -26,7 +24,7 @@ import (
 // program is what an arm runs.
 type program struct {
 	path    string // of the executable
-	sha256  string
+	files   files
 	args    []string
 	env     map[string]string
 	timeout time.Duration
@@ -57,12 +55,12 @@ func findPrograms(s *grid.Spec) (programs, error) {
 		if err != nil {
 			return nil, cli.Usagef("arm %q: %v", a.Name, err)
 		}
-		sum, err := fileDigest(path)
+		used, err := filesOf(path, argv[1:])
 		if err != nil {
 			return nil, fmt.Errorf("arm %q: %w", a.Name, err)
 		}
 		maps.Copy(env, a.Env)
-		out[a.Name] = &program{path: path, sha256: sum, args: argv[1:], env: env, arm: a, engine: len(a.Command) == 0,
+		out[a.Name] = &program{path: path, files: used, args: argv[1:], env: env, arm: a, engine: len(a.Command) == 0,
 			timeout: time.Duration(s.Limit(a) * float64(time.Second))}
 	}
 	return out, nil
@@ -86,24 +84,11 @@ func benchArgs(shared, own map[string]string) []string {
 	return args
 }
 
-func fileDigest(path string) (string, error) {
-	f, err := os.Open(path)
-	if err != nil {
-		return "", err
-	}
-	defer f.Close()
-	h := sha256.New()
-	if _, err := io.Copy(h, f); err != nil {
-		return "", err
-	}
-	return hex.EncodeToString(h.Sum(nil)), nil
-}
-
-// unchanged fails if an executable is no longer what was measured first.
+// unchanged fails if a file that an arm runs is no longer what was measured first.
 func (ps programs) unchanged() error {
 	for _, name := range slices.Sorted(maps.Keys(ps)) {
-		if sum, err := fileDigest(ps[name].path); err != nil || sum != ps[name].sha256 {
-			return fmt.Errorf("arm %q: %s changed during the comparison: the numbers are of two builds, measure again", name, ps[name].path)
+		if file := ps[name].files.changed(); file != "" {
+			return fmt.Errorf("arm %q: %s changed during the comparison: the numbers are of two builds, measure again", name, file)
 		}
 	}
 	return nil
@@ -113,7 +98,12 @@ func provenance(h *app.Host, ps programs, started time.Time) grid.Provenance {
 	p := grid.Provenance{Build: cli.Version(), Host: h.Digest(), CPU: h.CPU.Name, Threads: len(h.CPUs),
 		Started: started.UTC().Format(time.RFC3339), Protocol: "a fresh process for each sample, rotated", Extra: map[string]string{}}
 	for name, g := range ps {
-		p.Extra["sha256 of "+name] = g.sha256
+		p.Extra["sha256 of "+name] = g.files[g.path]
+		for path, id := range g.files {
+			if path != g.path {
+				p.Extra["file of "+name+": "+path] = id
+			}
+		}
 		p.Extra["command of "+name] = strings.Join(append([]string{g.path}, g.args...), " ")
 		for k, v := range g.env {
 			p.Extra["env of "+name+": "+k] = v
@@ -124,7 +114,8 @@ func provenance(h *app.Host, ps programs, started time.Time) grid.Provenance {
 
 // run runs an arm once and reads what it printed.
 func (g *program) run(ctx context.Context, s *grid.Spec) grid.Result {
-	stdout, tree, fail := g.start(ctx)
+	nonce := rand.Text()
+	stdout, tree, fail := g.start(ctx, nonce)
 	if fail != nil {
 		return grid.Result{Failure: fail}
 	}
@@ -143,7 +134,9 @@ func (g *program) run(ctx context.Context, s *grid.Spec) grid.Result {
 	if err != nil {
 		return bad(err.Error())
 	}
+	r.Nonce = nonce
 	if g.engine {
+		r.Echo = nonce // it is known to do its work
 		r.Evidence = engineEvidence(doc, r.Evidence)
 		if r.Work == nil {
 			n := engineWork(doc)

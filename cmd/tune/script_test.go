@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -42,7 +43,8 @@ func TestMain(m *testing.M) {
 
 // arm is a program to compare. Its arguments are text to print, or: once=FILE works the first time
 // only; exit=N, signal=N and sleep=DURATION end it that way, after its stderr=TEXT; env=NAME prints a
-// variable, grow=FILE another number each time, count=FILE the next one from 5; worker=MIB holds memory in a child for a moment.
+// variable, grow=FILE another number each time, count=FILE the next one from 5; worker=MIB holds memory in a child for a moment,
+// daemon=MIB in a process that it leaves behind.
 func arm() {
 	var out []string
 	fail := false
@@ -74,6 +76,24 @@ func arm() {
 			b, _ := os.ReadFile(v)
 			_ = os.WriteFile(v, append(b, 'x'), 0o600)
 			out = append(out, fmt.Sprint(5+len(b)))
+		case "daemon": // holds memory behind a session of its own, and does not end
+			_ = os.Remove("daemon.pid")
+			_ = exec.Command(os.Args[0], "leave="+v).Run()
+			for range 500 {
+				if time.Sleep(20 * time.Millisecond); fileExists("daemon.pid") {
+					break
+				}
+			}
+			time.Sleep(300 * time.Millisecond)
+		case "leave":
+			c := exec.Command(os.Args[0], "stay="+v)
+			c.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+			_ = c.Start()
+		case "stay":
+			b := bytes.Repeat([]byte{1}, n<<20)
+			_ = os.WriteFile("daemon.pid", fmt.Append(nil, os.Getpid()), 0o600)
+			time.Sleep(time.Hour)
+			runtime.KeepAlive(b)
 		case "worker":
 			c := exec.Command(os.Args[0], "hold="+v)
 			_ = c.Run()
@@ -93,11 +113,16 @@ func arm() {
 	fmt.Println(strings.Join(out, ""))
 }
 
+func fileExists(name string) bool {
+	_, err := os.Stat(name)
+	return err == nil
+}
+
 func TestScripts(t *testing.T) {
 	testscript.Run(t, testscript.Params{
 		Dir: "testdata/script", UpdateScripts: *update, RequireExplicitExec: true,
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
-			"exits": scripttest.Cmds["exits"], "conforms": scripttest.Cmds["conforms"], "store": storeCmd, "mode": modeCmd, "tuned": tunedCmd,
+			"exits": scripttest.Cmds["exits"], "conforms": scripttest.Cmds["conforms"], "store": storeCmd, "mode": modeCmd, "tuned": tunedCmd, "gone": goneCmd,
 		},
 		Setup: func(e *testscript.Env) error {
 			root, err := filepath.Abs("../..")
@@ -131,6 +156,13 @@ func TestScripts(t *testing.T) {
 			return false, fmt.Errorf("unknown condition %q", cond)
 		},
 	})
+}
+
+// gone FILE checks that the process whose number is in a file has ended.
+func goneCmd(ts *testscript.TestScript, _ bool, args []string) {
+	if pid, err := strconv.Atoi(ts.ReadFile(args[0])); err != nil || syscall.Kill(pid, 0) == nil {
+		ts.Fatalf("process %d is still there (%v)", pid, err)
+	}
 }
 
 // mode MODE FILE checks permissions.

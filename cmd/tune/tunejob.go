@@ -92,6 +92,9 @@ func (j *tuneJob) open() (err error) {
 	if err := f.Check(j.model); err != nil {
 		return err
 	}
+	if n := app.ContextOf(j.model, f.Context); n < session.MinContext {
+		return cli.Usagef("%s with %d positions of context: winners are confirmed behind a prompt of 512, which takes %d", j.model.Spec.Name, n, session.MinContext)
+	}
 	if j.host, err = app.NewHost(ctx, f.ISA); err != nil {
 		return err
 	}

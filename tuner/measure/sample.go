@@ -31,6 +31,12 @@ type Sample struct {
 // ErrImpossible is wrapped by every refusal of a sample that cannot be true.
 var ErrImpossible = errors.New("impossible sample")
 
+// The bounds of rates, times and sizes, whatever their unit: no machine is near them.
+const (
+	leastValue = 1e-18
+	mostValue  = 1e24
+)
+
 // check refuses what no working measurement can give.
 func (s Sample) check(m Metric) error {
 	switch {
@@ -38,6 +44,8 @@ func (s Sample) check(m Metric) error {
 		return fmt.Errorf("%w: %s of %v", ErrImpossible, s.Metric, s.Value)
 	case s.Value <= 0:
 		return fmt.Errorf("%w: %s of %g", ErrImpossible, s.Metric, s.Value)
+	case s.Value < leastValue || s.Value > mostValue:
+		return fmt.Errorf("%w: %s of %g is beyond what a computer does", ErrImpossible, s.Metric, s.Value)
 	case s.Work <= 0:
 		return fmt.Errorf("%w: %d units of work were done", ErrImpossible, s.Work)
 	}

@@ -62,6 +62,9 @@ const (
 	maxPPTurns = 4
 )
 
+// MinContext is the context without which nothing can be confirmed: a tune of less has no way to end.
+const MinContext = tgDepth + tgTurn
+
 // contestTakes is about how long a pair of fresh processes takes.
 func (t *tune) contestTakes(b contest) time.Duration {
 	work := bench.Test{Prompt: 64 + tgDepth} // the context that decode needs, measured or not

@@ -165,12 +165,12 @@ func (l *Loaded) onClose(f func()) { l.closers = append(l.closers, f) }
 
 // Target describes the model on this host to the cache.
 func Target(h *Host, b *Backends, m *model.Model, n model.Numerics, ctx int, pinned map[string]string) resolve.Target {
-	return resolve.Target{Model: m, Numerics: n, Context: contextOf(m, ctx), CPUs: len(h.CPUs), Host: h.Key,
+	return resolve.Target{Model: m, Numerics: n, Context: ContextOf(m, ctx), CPUs: len(h.CPUs), Host: h.Key,
 		Pinned: pinned, Backends: b.Info(), Engine: srcdigest.Engine()}
 }
 
-// contextOf is the context that the user asked for; 0 is the default.
-func contextOf(m *model.Model, ctx int) int {
+// ContextOf is the context that the user asked for; 0 is the default.
+func ContextOf(m *model.Model, ctx int) int {
 	if ctx == 0 {
 		return min(4096, m.Spec.Context)
 	}
@@ -232,7 +232,7 @@ func (l *Loaded) load(ctx context.Context, s *cli.Shared, f *ModelFlags, ref run
 // start loads the engine with what the cache knows. Tuned results that it cannot be loaded with are set
 // aside: it starts with the defaults and says why.
 func (l *Loaded) start(ctx context.Context, f *ModelFlags, o resolve.Options, obs engine.Observer) error {
-	positions := max(contextOf(l.Model, f.Context), min(f.MinContext, l.Model.Spec.Context))
+	positions := max(ContextOf(l.Model, f.Context), min(f.MinContext, l.Model.Spec.Context))
 	t := Target(l.Host, l.Backends, l.Model, l.Numerics, f.Context, f.Pinned())
 	for refused := error(nil); ; {
 		var err error

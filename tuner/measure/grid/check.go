@@ -2,6 +2,7 @@ package grid
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"maps"
@@ -36,17 +37,33 @@ func ParseExpectations(r io.Reader) (*Expectations, error) {
 	if err := d.Decode(&e); err != nil {
 		return nil, fmt.Errorf("expectations: %w", err)
 	}
+	if err := ended(d); err != nil {
+		return nil, fmt.Errorf("expectations: %w", err)
+	}
 	if e.Schema != Schema {
 		return nil, fmt.Errorf("expectations: schema %d, this build reads %d", e.Schema, Schema)
 	}
+	n := 0
 	for m, arms := range e.Metrics {
+		n += len(arms)
 		for a, x := range arms {
 			if !(x.Median > 0) || math.IsInf(x.Median, 0) || !(x.Spread >= 0) || math.IsInf(x.Spread, 0) {
 				return nil, fmt.Errorf("expectations: %s of %s: median %g, spread %g; want a positive median and a spread of at least 0", m, a, x.Median, x.Spread)
 			}
 		}
 	}
+	if n == 0 {
+		return nil, errors.New("expectations: none in it: a check of nothing would pass")
+	}
 	return &e, nil
+}
+
+// ended refuses what follows a document: whoever wrote it meant something by it.
+func ended(d *json.Decoder) error {
+	if _, err := d.Token(); !errors.Is(err, io.EOF) {
+		return errors.New("more than one JSON document")
+	}
+	return nil
 }
 
 // Expectations makes a baseline of a report, for a later Check: of the arms that have a result.
@@ -88,6 +105,11 @@ type Checked struct {
 	Gates      []Gate   `json:"gates"`
 	Ungateable []string `json:"ungateable,omitempty"` // metrics, named
 	Failed     bool     `json:"failed"`
+}
+
+// Gated reports whether any expectation was a gate: a check in which none was says nothing.
+func (c Checked) Gated() bool {
+	return slices.ContainsFunc(c.Gates, func(g Gate) bool { return g.State != NotGated })
 }
 
 // Check compares a report with a baseline. The band of each arm is the widest of its spread then,
@@ -148,9 +170,12 @@ func (c Checked) Text() string {
 	if len(c.Ungateable) > 0 {
 		fmt.Fprintf(&b, "ungateable on this host: %s\n", strings.Join(c.Ungateable, ", "))
 	}
-	if c.Failed {
+	switch {
+	case c.Failed:
 		b.WriteString("check failed\n")
-	} else {
+	case !c.Gated():
+		b.WriteString("nothing was checked\n")
+	default:
 		b.WriteString("check passed\n")
 	}
 	return b.String()

@@ -115,10 +115,18 @@ func (s *Spec) Read(doc any, a Arm, tree int64) (Result, error) {
 		if err != nil {
 			return r, fmt.Errorf("evidence: %w", err)
 		}
+		if shown := text(v); slices.Contains([]string{"", "null", "{}", "[]"}, shown) {
+			return r, fmt.Errorf("evidence: %q is %q, which shows nothing", path, shown)
+		}
 		if r.Evidence == nil {
 			r.Evidence = map[string]string{}
 		}
 		r.Evidence[path] = text(v)
+	}
+	if s.Nonce != "" {
+		if v, err := Value(doc, s.Nonce); err == nil { // else the judge finds none
+			r.Echo = text(v)
+		}
 	}
 	if s.Work != "" {
 		v, err := Value(doc, s.Work)

@@ -5,6 +5,7 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/tilewright/tilewright/search/stat"
 	"github.com/tilewright/tilewright/tuner/measure"
 )
 
@@ -16,6 +17,8 @@ type Result struct {
 	Work     *int64             `json:"work,omitempty"` // tokens, calls; nil where the command does not say
 	Tree     int64              `json:"tree,omitempty"` // greatest RssAnon of its process tree, in bytes
 	Evidence map[string]string  `json:"evidence,omitempty"`
+	Nonce    string             `json:"nonce,omitempty"` // that the run was given
+	Echo     string             `json:"echo,omitempty"`  // that it printed, where the spec asks for it
 	Failure  *measure.Failure   `json:"failure,omitempty"`
 }
 
@@ -33,19 +36,21 @@ type Provenance struct {
 
 // Report is what a comparison found.
 type Report struct {
-	Schema     int                 `json:"schema"`
-	Name       string              `json:"name"`
-	Control    string              `json:"control"`
-	Provenance Provenance          `json:"provenance"`
-	Passes     int                 `json:"passes"`
-	Kept       int                 `json:"kept"`
-	Orders     [][]string          `json:"orders"`
-	Metrics    []MetricReport      `json:"metrics"`
-	Findings   []measure.Finding   `json:"findings,omitempty"`
-	Failures   []measure.Failure   `json:"failures,omitempty"`
-	Rejected   []measure.Rejection `json:"rejected,omitempty"`
-	Disturbed  map[int]string      `json:"disturbed,omitempty"`
-	Notes      []string            `json:"notes,omitempty"`
+	Schema     int            `json:"schema"`
+	Name       string         `json:"name"`
+	Control    string         `json:"control"`
+	Provenance Provenance     `json:"provenance"`
+	Passes     int            `json:"passes"`
+	Kept       int            `json:"kept"`
+	Orders     [][]string     `json:"orders"`
+	Metrics    []MetricReport `json:"metrics"`
+	// Evidence is what each arm showed of what ran: artifact digests, bytes, counters.
+	Evidence  map[string]map[string]string `json:"evidence,omitempty"`
+	Findings  []measure.Finding            `json:"findings,omitempty"`
+	Failures  []measure.Failure            `json:"failures,omitempty"`
+	Rejected  []measure.Rejection          `json:"rejected,omitempty"`
+	Disturbed map[int]string               `json:"disturbed,omitempty"`
+	Notes     []string                     `json:"notes,omitempty"`
 }
 
 // MetricReport is the part of one metric.
@@ -64,7 +69,8 @@ func (r *Report) Refused() bool {
 
 // Build judges the results of a spec. disturbed names the passes that a guard voided, blind to arms.
 func Build(s *Spec, results []Result, disturbed map[int]string, p Provenance) (*Report, error) {
-	j, notes, err := judge(s, results)
+	evidence := shown(results)
+	j, notes, err := judge(s, results, evidence)
 	if err != nil {
 		return nil, err
 	}
@@ -73,7 +79,7 @@ func Build(s *Spec, results []Result, disturbed map[int]string, p Provenance) (*
 	}
 	kept, of := j.Kept()
 	r := &Report{Schema: Schema, Name: s.Name, Control: s.Control, Provenance: p, Passes: of, Kept: kept,
-		Failures: j.Failures(), Rejected: j.Rejections(), Disturbed: j.Disturbed(), Notes: notes}
+		Failures: j.Failures(), Rejected: j.Rejections(), Disturbed: j.Disturbed(), Evidence: evidence, Notes: append(notes, repeated(s, j)...)}
 	ran := map[string]bool{AA: false} // it is meant to run what the control runs
 	for _, x := range results {
 		ran[x.Arm] = x.Arm != AA && (ran[x.Arm] || x.Failure == nil)
@@ -107,15 +113,41 @@ func metricReport(s *Spec, j *measure.Judge, m Metric, dropped int) MetricReport
 	return out
 }
 
-// judge feeds the results to a judge. Evidence comes from the results; when no arm shows any, that
-// is a note and not a finding.
-func judge(s *Spec, results []Result) (*measure.Judge, []string, error) {
-	evidence, notes := map[string]map[string]string{}, []string(nil)
+// shown is the evidence of each arm's first run that has any.
+func shown(results []Result) map[string]map[string]string {
+	out := map[string]map[string]string{}
 	for _, r := range results {
-		if len(r.Evidence) > 0 && evidence[r.Arm] == nil {
-			evidence[r.Arm] = r.Evidence
+		if len(r.Evidence) > 0 && out[r.Arm] == nil {
+			out[r.Arm] = r.Evidence
 		}
 	}
+	return out
+}
+
+// repeated are notes on arms that print one value, to the last digit, where the control's values differ: a
+// counter may do that, a measurement does not. Where a nonce is echoed it cannot be an old output.
+func repeated(s *Spec, j *measure.Judge) []string {
+	same := func(metric, arm string) (float64, bool) {
+		v := j.Values(metric, arm)
+		return stat.Median(v), len(v) >= stat.MinPairs && slices.Min(v) == slices.Max(v)
+	}
+	var out []string
+	for _, m := range s.Metrics {
+		if _, steady := same(m.Name, s.Control); steady || m.Memory || s.Nonce != "" {
+			continue
+		}
+		for _, a := range s.Arms {
+			if v, ok := same(m.Name, a.Name); ok && a.Name != s.Control {
+				out = append(out, fmt.Sprintf("%s of %s is %g in every pass, which no measurement gives: if its output is an old one, a nonce in the spec shows that", m.Name, a.Name, v))
+			}
+		}
+	}
+	return out
+}
+
+// judge feeds the results to a judge. When no arm shows evidence, that is a note and not a finding.
+func judge(s *Spec, results []Result, evidence map[string]map[string]string) (*measure.Judge, []string, error) {
+	var notes []string
 	if len(evidence) == 0 {
 		notes = append(notes, "no arm shows evidence of its knobs: a knob that is not connected would go unnoticed")
 	}
@@ -154,9 +186,13 @@ func add(j *measure.Judge, s *Spec, i int, r Result, shown map[string]string) {
 			j.Fail(measure.Failure{Arm: r.Arm, Block: r.Pass, Class: "output", Stderr: "no value for metric " + m.Name})
 			continue
 		}
-		expect := measure.Expect{Nonce: fmt.Sprint("result ", i), Evidence: want}
+		expect, echo := measure.Expect{Nonce: r.Nonce, Evidence: want}, r.Echo
+		if s.Nonce == "" { // nothing to compare: each sample is of the run that it came from
+			expect.Nonce = fmt.Sprint("result ", i)
+			echo = expect.Nonce
+		}
 		sample := measure.Sample{Arm: r.Arm, Block: r.Pass, Metric: m.Name, Value: v, Work: 1,
-			Receipt: measure.Receipt{Nonce: expect.Nonce, Evidence: r.Evidence}}
+			Receipt: measure.Receipt{Nonce: echo, Evidence: r.Evidence}}
 		if r.Work != nil {
 			sample.Work = *r.Work
 		}

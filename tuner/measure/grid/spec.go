@@ -48,6 +48,9 @@ type Spec struct {
 	// Work is the path of the units of work that a command did: none done is no sample. Engine arms
 	// show theirs without it.
 	Work string `json:"work,omitempty"`
+	// Nonce is the path at which a command prints what it found in its environment under NonceEnv: an
+	// output that was kept from another run does not. Engine arms show none, they are known to work.
+	Nonce string `json:"nonce,omitempty"`
 	// Binary is the engine that arms with engine settings run, and Bench the flags of its bench
 	// command that they share.
 	Binary string            `json:"engine_binary,omitempty"`
@@ -59,6 +62,9 @@ type Metric struct {
 	measure.Metric
 	Path string `json:"path,omitempty"` // dotted: "results.0.median_ts"; the name if empty
 }
+
+// NonceEnv is the variable that holds what is new in every run.
+const NonceEnv = "TILEWRIGHT_NONCE"
 
 // Tree as the path of a memory metric is the greatest sum of RssAnon over the process tree of a run,
 // which is measured from outside: a process that reads its own memory misses its workers'.
@@ -84,6 +90,9 @@ func ParseSpec(r io.Reader) (*Spec, error) {
 	d.DisallowUnknownFields()
 	var s Spec
 	if err := d.Decode(&s); err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrSpec, err)
+	}
+	if err := ended(d); err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrSpec, err)
 	}
 	if s.Passes == 0 {
