@@ -68,6 +68,9 @@ func (t *tune) publish(ctx context.Context, c confirmation) error {
 		}
 		t.res.Written++
 	}
+	if t.AllowBusy && (c.decode.Decision == measure.Winner || c.prefill.Decision == measure.Winner) {
+		d.Mark("a winner of a machine that others may have used (--allow-busy)")
+	}
 	if err := t.Store.PutDecision(d); err != nil {
 		return err
 	}
@@ -89,7 +92,8 @@ func (t *tune) unheard(c confirmation) bool {
 // unjudgedFor reports whether it was for want of time or of quiet that a phase was not judged.
 func (t *tune) unjudgedFor(g *judged) bool {
 	_, aside := t.aside[g.phase]
-	return aside || g.Why == measure.WhyBudget || strings.HasSuffix(g.Why, tooFew)
+	noisy := t.floorOf(g.phase).Level == measure.Refused && g.Why != measure.WhyInert
+	return aside || noisy || g.Why == measure.WhyBudget || strings.HasSuffix(g.Why, tooFew)
 }
 
 // holdBack says of this tune's winners that they are not written, since the stored winner of another phase

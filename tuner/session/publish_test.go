@@ -54,6 +54,35 @@ func TestPublish(t *testing.T) {
 	}
 }
 
+// Who allows a busy machine gets labelled results: a winner runs, and the next tune checks it first. What
+// nobody could judge for noise is not stored as a default that was kept (TileOPs#772).
+func TestBusyMachineIsLabelled(t *testing.T) {
+	for name, c := range map[string]struct {
+		noise float64
+		busy  bool
+		want  cache.Status
+	}{"quiet": {0.005, false, cache.Exact}, "allowed": {0.005, true, cache.Revalidate}, "noisy": {0.6, true, cache.Miss}} {
+		h := newFakeHost()
+		h.noise[phaseDecode], h.noise[phasePrefill] = c.noise, c.noise
+		h.gain[phaseDecode], h.gain[phasePrefill] = 1.2, 1.2
+		u, _, err := whole(t, h, 10*time.Minute, func(u *tune) {
+			u.AllowBusy = c.busy
+			h.take(t, u, u.Budget, 1, 512)
+		})
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		key, err := u.Target.DecisionKey()
+		if err != nil {
+			t.Fatal(err)
+		}
+		d, look := u.Store.Decision(key)
+		if look.Status != c.want || look.Fits(d) != (c.want != cache.Miss) || c.want == cache.Revalidate != strings.Contains(look.Why, "--allow-busy") {
+			t.Errorf("%s: %+v, %+v", name, look, d.Evidence)
+		}
+	}
+}
+
 // Publishing asks no backend for layouts, which would take its time after the deadline, and where backends
 // fail then, what won is what was found to differ all the same.
 func TestPublishAsksForNoLayouts(t *testing.T) {
