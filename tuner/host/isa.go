@@ -64,6 +64,16 @@ func execute(ctx context.Context, names []string) ([]string, error) {
 	return ok, nil
 }
 
+// Executes reports whether this machine runs an instruction of a feature, whether or not the CPU advertises
+// it: hypervisors hide some that work. Only amd64 is asked; elsewhere what is not advertised does not run.
+func Executes(ctx context.Context, name string) bool {
+	if !slices.ContainsFunc(isaAMD64, func(f feature) bool { return f.name == name }) {
+		return false
+	}
+	ok, err := execute(ctx, []string{name})
+	return err == nil && len(ok) == 1
+}
+
 // FeatureNames are the features of an architecture that profiles can hold.
 func FeatureNames(arch string) []string {
 	list := isaAMD64

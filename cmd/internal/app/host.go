@@ -30,7 +30,7 @@ func NewHost(ctx context.Context, isa string) (*Host, error) {
 	if err != nil {
 		return nil, fmt.Errorf("profile this machine: %w", err)
 	}
-	f, err := changeFeatures(p.Features(), isa)
+	f, err := changeFeatures(p.Features(), isa, func(name string) bool { return host.Executes(ctx, name) })
 	if err != nil {
 		return nil, err
 	}
@@ -49,9 +49,10 @@ func (h *Host) spare(k kernel.Knobs) kernel.Knobs {
 	return k
 }
 
-// changeFeatures adds and removes features. What this machine is known not to execute cannot be added;
-// names that it does not know may be, for backends of third parties that ask for them.
-func changeFeatures(f kernel.Features, isa string) (kernel.Features, error) {
+// changeFeatures adds and removes features. What the CPU does not advertise may be added if it executes: a
+// hypervisor may hide it because the next machine lacks it. Names that this program does not know may be
+// added too, for backends of third parties that ask for them.
+func changeFeatures(f kernel.Features, isa string, executes func(name string) bool) (kernel.Features, error) {
 	usable, known := f, host.FeatureNames(runtime.GOARCH)
 	for _, w := range strings.FieldsFunc(isa, func(r rune) bool { return r == ',' }) {
 		name := w[1:]
@@ -62,7 +63,7 @@ func changeFeatures(f kernel.Features, isa string) (kernel.Features, error) {
 			return nil, cli.Usagef("--isa %s: no such feature (there are: %s)", w, strings.Join(known, ", "))
 		case w[0] == '-':
 			f = f.Without(name)
-		case !usable.Has(name) && slices.Contains(known, name):
+		case !usable.Has(name) && slices.Contains(known, name) && !executes(name):
 			return nil, cli.Usagef("--isa %s: this machine cannot execute it: tune host lists what it can", w)
 		default:
 			f = kernel.NewFeatures(append(f, name)...)
