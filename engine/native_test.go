@@ -11,6 +11,7 @@ import (
 	"github.com/tilewright/tilewright/kernel"
 	"github.com/tilewright/tilewright/plugins/avx2"
 	"github.com/tilewright/tilewright/plugins/avx512"
+	"github.com/tilewright/tilewright/plugins/avxvnni"
 	"github.com/tilewright/tilewright/plugins/generic"
 )
 
@@ -20,7 +21,7 @@ type native struct{ kernel.Suite }
 func newNative() native {
 	s := kernel.Suite{Host: hostFeatures(), Backends: map[string]kernel.Backend{generic.Name: generic.New("test")}}
 	if runtime.GOARCH == "amd64" {
-		s.Backends[avx2.Name], s.Backends[avx512.Name] = avx2.New("test"), avx512.New("test")
+		s.Backends[avx2.Name], s.Backends[avxvnni.Name], s.Backends[avx512.Name] = avx2.New("test"), avxvnni.New("test"), avx512.New("test")
 	}
 	return native{s}
 }
@@ -50,7 +51,7 @@ func hostFeatures() kernel.Features {
 	}{
 		{"avx2", cpu.X86.HasAVX2}, {"fma", cpu.X86.HasFMA}, {"f16c", cpu.X86.HasFMA && cpu.X86.HasAVX2},
 		{"avx512f", cpu.X86.HasAVX512F}, {"avx512bw", cpu.X86.HasAVX512BW}, {"avx512vl", cpu.X86.HasAVX512VL},
-		{"avx512dq", cpu.X86.HasAVX512DQ}, {"avx512_vnni", cpu.X86.HasAVX512VNNI},
+		{"avx512dq", cpu.X86.HasAVX512DQ}, {"avx512_vnni", cpu.X86.HasAVX512VNNI}, {"avx_vnni", cpu.X86.HasAVXVNNI},
 	} {
 		if f.has {
 			names = append(names, f.name)

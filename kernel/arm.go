@@ -56,7 +56,7 @@ func (a Arm) Find(p Problem) (Choice, bool) {
 }
 
 // BackendOrder is the order of preference in which the default arm tries backends.
-var BackendOrder = []string{"amx", "avx512", "avx2", "neon", "generic"}
+var BackendOrder = []string{"amx", "avx512", "avxvnni", "avx2", "neon", "generic"}
 
 // Suite resolves problems against a set of backends on one host.
 type Suite struct {

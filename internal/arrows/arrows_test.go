@@ -22,6 +22,7 @@ var rules = map[string][]string{
 	"plugins/x86":         {"kernel", "kernel/asm"},
 	"plugins/amx":         {"kernel", "kernel/asm", "plugins/sdk", "plugins/x86"},
 	"plugins/avx512":      {"kernel", "kernel/asm", "plugins/sdk", "plugins/x86"},
+	"plugins/avxvnni":     {"kernel", "kernel/asm", "plugins/sdk", "plugins/x86"},
 	"plugins/avx2":        {"kernel", "kernel/asm", "plugins/sdk", "plugins/x86"},
 	"plugins/neon":        {"kernel", "kernel/asm", "plugins/sdk"},
 	"plugins/generic":     {"kernel", "kernel/ref", "plugins/sdk"},

@@ -31,7 +31,7 @@ func combine(folders ...string) string {
 }
 
 // Folders are the folders that have a digest.
-var Folders = []string{"kernel", "engine", "plugins/x86", "plugins/avx512", "plugins/avx2", "plugins/generic"}
+var Folders = []string{"kernel", "engine", "plugins/x86", "plugins/avx512", "plugins/avxvnni", "plugins/avx2", "plugins/generic"}
 
 // Sum is the sha256, in hex, of the names and contents of the Go and assembly files below folder,
 // tests and testdata apart.

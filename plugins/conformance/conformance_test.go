@@ -15,6 +15,7 @@ import (
 	"github.com/tilewright/tilewright/kernel"
 	"github.com/tilewright/tilewright/plugins/avx2"
 	"github.com/tilewright/tilewright/plugins/avx512"
+	"github.com/tilewright/tilewright/plugins/avxvnni"
 	"github.com/tilewright/tilewright/plugins/generic"
 	"github.com/tilewright/tilewright/plugins/host"
 	"github.com/tilewright/tilewright/plugins/sdk"
@@ -22,7 +23,8 @@ import (
 
 // TestMain lets the test binary serve the built-in backends.
 func TestMain(m *testing.M) {
-	sdk.MaybeServe(map[string]kernel.Backend{"generic": generic.New(""), "avx2": avx2.New(""), "avx512": avx512.New("")})
+	sdk.MaybeServe(map[string]kernel.Backend{"generic": generic.New(""), "avx2": avx2.New(""), "avx512": avx512.New(""),
+		"avxvnni": avxvnni.New("")})
 	if os.Getenv(envWedge) != "" {
 		wedge()
 	}
@@ -89,7 +91,7 @@ func features(t *testing.T) kernel.Features {
 
 func TestBuiltIns(t *testing.T) {
 	o := Options{Features: features(t), Problems: 4, Configs: 1}
-	for _, name := range []string{"generic", "avx2", "avx512"} {
+	for _, name := range []string{"generic", "avx2", "avxvnni", "avx512"} {
 		t.Run(name, func(t *testing.T) {
 			if name != "generic" && runtime.GOARCH != "amd64" {
 				t.Skip("amd64 only")

@@ -14,8 +14,9 @@ import (
 
 // llvmAttrs are the features of an ISA as llvm-mc names them.
 var llvmAttrs = map[string]string{
-	"avx2":   "+avx2,+fma,+f16c",
-	"avx512": "+avx2,+fma,+f16c,+avx512f,+avx512bw,+avx512vl,+avx512vnni",
+	"avx2":    "+avx2,+fma,+f16c",
+	"avxvnni": "+avx2,+fma,+f16c,+avxvnni",
+	"avx512":  "+avx2,+fma,+f16c,+avx512f,+avx512bw,+avx512vl,+avx512vnni",
 }
 
 func llvmMC(t *testing.T) string {
@@ -31,7 +32,8 @@ func llvmMC(t *testing.T) string {
 // forbidden matches disassembled instructions that need more than an ISA declares; llvm-mc itself
 // accepts every feature. EVEX forms are known by registers 16 to 31, zmm, masks and broadcasts.
 var forbidden = map[string]*regexp.Regexp{
-	"avx2": regexp.MustCompile(`zmm|[xy]mm(1[6-9]|2\d|3[01])|%k\d|\{1to|vpdp|gfni`),
+	"avx2":    regexp.MustCompile(`zmm|[xy]mm(1[6-9]|2\d|3[01])|%k\d|\{1to|vpdp|gfni`),
+	"avxvnni": regexp.MustCompile(`zmm|[xy]mm(1[6-9]|2\d|3[01])|%k\d|\{1to|\{evex\}|gfni`),
 	"avx512": regexp.MustCompile(`v(and|andn|or|xor)p[sd]\b.*(zmm|mm(1[6-9]|2\d|3[01])|\{)|` + // DQ
 		`v(insert|extract|broadcast)[fi](32x8|64x2)|v(insert|extract|broadcast)[fi]32x2|vpmullq|vcvt\w*qq|vfpclass|vrange|vreduce|` +
 		`kmovb|kortestb|vpmovm2[dq]|vpmov[dq]2m|` +
@@ -125,8 +127,9 @@ func mcRun(t *testing.T, mc, stdin string, args ...string) string {
 // The patterns know instructions that must not pass.
 func TestForbidden(t *testing.T) {
 	for isa, lines := range map[string][]string{
-		"avx2":   {"vpaddd %zmm1, %zmm2, %zmm3", "vpaddd (%rax){1to8}, %ymm1, %ymm1", "vmovups %ymm16, %ymm1"},
-		"avx512": {"vandps %zmm1, %zmm2, %zmm3", "vextractf32x8 $1, %zmm1, %ymm2", "vpermb %zmm1, %zmm2, %zmm3", "vdpbf16ps %zmm1, %zmm2, %zmm3"},
+		"avx2":    {"vpaddd %zmm1, %zmm2, %zmm3", "vpaddd (%rax){1to8}, %ymm1, %ymm1", "vmovups %ymm16, %ymm1"},
+		"avxvnni": {"vpdpbusd %zmm1, %zmm2, %zmm3", "{evex} vpdpbusd %ymm1, %ymm2, %ymm3"},
+		"avx512":  {"vandps %zmm1, %zmm2, %zmm3", "vextractf32x8 $1, %zmm1, %ymm2", "vpermb %zmm1, %zmm2, %zmm3", "vdpbf16ps %zmm1, %zmm2, %zmm3"},
 	} {
 		for _, l := range lines {
 			if !forbidden[isa].MatchString(l) {

@@ -1,6 +1,6 @@
 // Package x86 generates the machine code of the amd64 backends. Every generator is written once and
-// parametrised by an ISA: AVX2 (VEX, 16 registers of 8 lanes) or AVX512 (EVEX, 32 registers of 16
-// lanes). Both read the same weight layouts: a run of 16 dwords is one zmm or two ymm.
+// parametrised by an ISA: AVX2 (VEX, 16 registers of 8 lanes), the same with AVX-VNNI, or AVX512 (EVEX,
+// 32 registers of 16 lanes). All read the same weight layouts: a run of 16 dwords is one zmm or two ymm.
 package x86
 
 import (
@@ -16,14 +16,17 @@ type ISA struct {
 	Lanes    int             // dwords of a vector
 	Regs     int             // vector registers
 	EVEX     bool            // masks, embedded broadcast, ternary logic, registers 16 to 31
+	VNNI     bool            // dot products that accumulate to int32: VPDPBUSD and VPDPWSSD
 	Features kernel.Features // what the code needs, sorted
 }
 
 var (
 	// AVX2 is Haswell and Zen onwards.
 	AVX2 = ISA{Name: "avx2", Lanes: 8, Regs: 16, Features: kernel.NewFeatures("avx2", "f16c", "fma")}
+	// AVXVNNI is Alder Lake, Sierra Forest and their successors: AVX2 with the dot products, VEX-encoded.
+	AVXVNNI = ISA{Name: "avxvnni", Lanes: 8, Regs: 16, VNNI: true, Features: kernel.NewFeatures("avx2", "avx_vnni", "f16c", "fma")}
 	// AVX512 is Ice Lake and Zen 4 onwards. AVX2's features are implied by these in hardware.
-	AVX512 = ISA{Name: "avx512", Lanes: 16, Regs: 32, EVEX: true,
+	AVX512 = ISA{Name: "avx512", Lanes: 16, Regs: 32, EVEX: true, VNNI: true,
 		Features: kernel.NewFeatures("avx512f", "avx512bw", "avx512vl", "avx512_vnni")}
 )
 

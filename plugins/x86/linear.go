@@ -64,16 +64,16 @@ type dot int
 const (
 	dotVNNI   dot = iota // one instruction accumulates to int32
 	dotFMA               // f32
-	dotNibble            // AVX2 A8, codes of 4 or 6 bits: int16 sums of some products, then widened
-	dotByte              // AVX2 A8, 8-bit codes: |w| times a with the sign of w
-	dotWord              // AVX2 A16
+	dotNibble            // A8 without VNNI, codes of 4 or 6 bits: int16 sums of some products, then widened
+	dotByte              // A8 without VNNI, 8-bit codes: |w| times a with the sign of w
+	dotWord              // A16 without VNNI
 )
 
 func (t tile) dot() dot {
 	switch {
 	case t.p.Arith == kernel.F32:
 		return dotFMA
-	case t.isa.EVEX:
+	case t.isa.VNNI:
 		return dotVNNI
 	case t.p.Arith == kernel.A16:
 		return dotWord
@@ -82,6 +82,9 @@ func (t tile) dot() dot {
 	}
 	return dotByte
 }
+
+// staged reports whether products have a register of their own before they are added.
+func (d dot) staged() bool { return d != dotVNNI && d != dotFMA }
 
 // nibbleK is the k that int16 sums hold, of 4 k to a product of pairs. 8*2*15*127 is less than 32768;
 // of 6-bit codes two products would fit, but the registers of their sums are worth more than the
@@ -214,7 +217,7 @@ func (l *linear) operands() {
 	if l.dot() == dotByte {
 		l.wabs = l.Vecs(nw)
 	}
-	if !l.isa.EVEX && l.dot() != dotFMA || l.c.bits == 6 {
+	if l.dot().staged() || l.c.bits == 6 {
 		l.t = l.Vec()
 		l.work = append(l.work, l.t)
 	}

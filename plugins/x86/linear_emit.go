@@ -38,42 +38,53 @@ func checkLinear(p kernel.Problem) error {
 	return nil
 }
 
-// emitLinear makes the entries main, tail if main walks several panels at once, and unpack if main
-// reads unpacked panels, and says how to drive them.
-func emitLinear(isa ISA, p kernel.Problem, c kernel.Config) (Code, error) {
-	t := newTile(isa, p, c)
-	var out Code
-	add := func(entry string, code []byte, err error) error {
+// entry is an entry of an artifact before it is emitted.
+type entry struct {
+	name     string
+	emitter  *Emitter
+	generate func() ([]byte, error)
+}
+
+// entries are main, tail if main walks several panels at once, and unpack if main reads unpacked panels.
+func (t tile) entries() []entry {
+	main := newLinear(t)
+	out := []entry{{kernel.EntryMain, main.Emitter, main.generate}}
+	if t.streams > 1 {
+		one := t
+		one.streams = 1
+		tail := newLinear(one)
+		out = append(out, entry{kernel.EntryTail, tail.Emitter, tail.generate})
+	}
+	if t.panel {
+		unpack := newUnpacker(t.isa, t.p)
+		out = append(out, entry{kernel.EntryUnpack, unpack.Emitter, unpack.generate})
+	}
+	return out
+}
+
+// assemble emits entries one behind the other, each from the start of a cache line on.
+func assemble(entries []entry) (Code, error) {
+	out := Code{Entries: map[string]int{}}
+	for _, e := range entries {
+		code, err := e.generate()
 		if err != nil {
-			return fmt.Errorf("entry %s: %w", entry, err)
+			return Code{}, fmt.Errorf("entry %s: %w", e.name, err)
 		}
 		for len(out.Bytes)%64 != 0 {
 			out.Bytes = append(out.Bytes, 0xcc)
 		}
-		if out.Entries == nil {
-			out.Entries = map[string]int{}
-		}
-		out.Entries[entry] = len(out.Bytes)
+		out.Entries[e.name] = len(out.Bytes)
 		out.Bytes = append(out.Bytes, code...)
-		return nil
 	}
-	code, err := newLinear(t).generate()
-	if err := add(kernel.EntryMain, code, err); err != nil {
+	return out, nil
+}
+
+// emitLinear makes the entries of a configuration and says how to drive them.
+func emitLinear(isa ISA, p kernel.Problem, c kernel.Config) (Code, error) {
+	t := newTile(isa, p, c)
+	out, err := assemble(t.entries())
+	if err != nil {
 		return Code{}, err
-	}
-	if t.streams > 1 {
-		one := t
-		one.streams = 1
-		code, err := newLinear(one).generate()
-		if err := add(kernel.EntryTail, code, err); err != nil {
-			return Code{}, err
-		}
-	}
-	if t.panel {
-		code, err := newUnpacker(isa, p).generate()
-		if err := add(kernel.EntryUnpack, code, err); err != nil {
-			return Code{}, err
-		}
 	}
 	out.Exec = t.exec(c)
 	return out, nil

@@ -119,7 +119,7 @@ func linearConstraints(s *spaceBuilder, t tile) {
 	// Operands: for rows (order 1) all expanded weights and one activation, else one raw and one
 	// expanded vector of weights and, without embedded broadcast, the activations of a run.
 	temp, weights := 0, 1
-	if !t.isa.EVEX && t.p.Arith != kernel.F32 || t.p.Format.Bits == 6 {
+	if t.dot().staged() || t.p.Format.Bits == 6 {
 		temp = 1
 	}
 	if t.dot() == dotByte {

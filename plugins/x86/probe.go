@@ -77,7 +77,7 @@ func emitPeak(isa ISA, p kernel.Problem, _ kernel.Config) (Code, error) {
 	var args kernel.ProbeArgs
 	e := NewEmitter(isa)
 	chains := peakChains
-	nibbles := !isa.EVEX && p.Arith == kernel.A8
+	nibbles := !isa.VNNI && p.Arith == kernel.A8
 	if nibbles {
 		chains = peakChains / 2 // of two registers
 	}
@@ -101,9 +101,9 @@ func emitPeak(isa ISA, p kernel.Problem, _ kernel.Config) (Code, error) {
 			switch {
 			case p.Arith == kernel.F32:
 				e.Op(amd64.VFMADD231PS, v, w, a)
-			case isa.EVEX && p.Arith == kernel.A8:
+			case isa.VNNI && p.Arith == kernel.A8:
 				e.Op(amd64.VPDPBUSD, v, w, a)
-			case isa.EVEX:
+			case isa.VNNI:
 				e.Op(amd64.VPDPWSSD, v, w, a)
 			case p.Arith == kernel.A16:
 				e.Op(amd64.VPMADDWD, t, w, a)

@@ -136,7 +136,7 @@ func TestProbeSurvivesIllegalInstructions(t *testing.T) {
 	for _, n := range all {
 		listed, ran := slices.Contains(have, n), slices.Contains(ok, n)
 		switch {
-		case listed && !ran:
+		case listed && !ran && !strings.HasPrefix(n, "amx"): // tiles need the system's permission too
 			t.Errorf("%s: in /proc/cpuinfo, but not executed", n)
 		case ran && !listed:
 			t.Logf("%s: executed, but hidden by a hypervisor or the kernel", n)

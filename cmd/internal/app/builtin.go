@@ -16,6 +16,7 @@ import (
 	"github.com/tilewright/tilewright/kernel"
 	"github.com/tilewright/tilewright/plugins/avx2"
 	"github.com/tilewright/tilewright/plugins/avx512"
+	"github.com/tilewright/tilewright/plugins/avxvnni"
 	"github.com/tilewright/tilewright/plugins/generic"
 	"github.com/tilewright/tilewright/plugins/host"
 	"github.com/tilewright/tilewright/plugins/sdk"
@@ -27,6 +28,7 @@ func Builtins() map[string]kernel.Backend {
 	d := srcdigest.Backend
 	return map[string]kernel.Backend{
 		avx512.Name:  avx512.New(d(avx512.Name)),
+		avxvnni.Name: avxvnni.New(d(avxvnni.Name)),
 		avx2.Name:    avx2.New(d(avx2.Name)),
 		generic.Name: generic.New(d(generic.Name)),
 	}
