@@ -40,7 +40,7 @@ func Predict(cpu string, seq []Inst) (Prediction, error) {
 	var in bytes.Buffer
 	p := Prediction{Instructions: len(seq)}
 	for _, i := range seq {
-		fmt.Fprintln(&in, i.modelled())
+		fmt.Fprintln(&in, i.modelled(cpu))
 		if i.load() {
 			p.Loads++
 		}
@@ -60,9 +60,14 @@ func Predict(cpu string, seq []Inst) (Prediction, error) {
 
 // modelled is the instruction as the model should see it. LLVM 19 gives loads of EVEX registers, memory
 // broadcasts among them, an arithmetic port that the cores do not use for them (uops.info); the
-// streaming load is the one that it has right.
-func (i Inst) modelled() string {
+// streaming load is the one that it has right. The model of alderlake makes a cleared register wait for its
+// old value; a load does not.
+func (i Inst) modelled(cpu string) string {
 	switch m := i.mnemonic(); m {
+	case "vpxor":
+		if ops := i.operands(); cpu == "alderlake" && ops[0] == ops[1] && ops[1] == ops[2] {
+			return "vmovups (%rsp)," + ops[0]
+		}
 	case "vpbroadcastd", "vbroadcastss", "vmovups", "vmovdqu32":
 		if ops := i.operands(); len(ops) == 2 && strings.Contains(ops[0], "(") && strings.HasPrefix(ops[1], "%zmm") {
 			return "vmovntdqa " + ops[0] + "," + ops[1]

@@ -65,7 +65,7 @@ func defaultTiles(isa ISA, p kernel.Problem) [][3]int64 {
 		}
 	}
 	switch {
-	case p.M == 1 && !isa.EVEX:
+	case p.M == 1 && !isa.VNNI:
 		tiles([3]int64{1, 1, 2})
 	case p.M == 1:
 		tiles([3]int64{1, 2, 2})
@@ -79,6 +79,8 @@ func defaultTiles(isa ISA, p kernel.Problem) [][3]int64 {
 		tiles([3]int64{13, 1, 2})
 	case isa.EVEX:
 		tiles([3]int64{12, 1, 2})
+	case isa.VNNI && p.M > 16 && p.Arith != kernel.F32:
+		tiles([3]int64{6, 1, 2}, [3]int64{4, 1, 2}) // ten accumulators hide the latency of two dot products a cycle
 	case p.Format.Bits == 6 && p.Arith != kernel.F32:
 		tiles([3]int64{4, 1, 2}, [3]int64{3, 1, 2})
 	case p.Arith == kernel.A8 && p.M > 64:

@@ -15,9 +15,9 @@ type model struct {
 	peak float64
 }
 
-// models give two VPDPBUSD of 64 bytes a cycle, and two VPMADDUBSW of 32, whose sums cost other ports as
+// models give two VPDPBUSD of 64 or 32 bytes a cycle, and two VPMADDUBSW of 32, whose sums cost other ports as
 // much again.
-var models = []model{{AVX512, "cascadelake", 128}, {AVX2, "znver3", 64}}
+var models = []model{{AVX512, "cascadelake", 128}, {AVXVNNI, "alderlake", 64}, {AVX2, "znver3", 64}}
 
 // BenchmarkPredicted is what a static model says of the default kernels of a layer with K = 2048, run on a
 // machine without AVX-512 too: cycles of one call of main for the fewest panels, weights per cycle, and
