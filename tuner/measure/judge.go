@@ -28,7 +28,7 @@ type Judge struct {
 	metrics map[string]Metric
 	o       Options
 
-	values    map[cell][]float64
+	values    map[cell][]value
 	blocks    map[int]bool
 	disturbed map[int]string
 	owner     map[[2]int64]slot // process -> what it served
@@ -41,6 +41,11 @@ type cell struct {
 	block       int
 }
 
+type value struct {
+	turn int
+	x    float64
+}
+
 type slot struct {
 	arm   string
 	block int
@@ -48,7 +53,7 @@ type slot struct {
 
 // New starts a comparison of arms, the first of which is the control.
 func New(arms []Arm, metrics []Metric, o Options) (*Judge, error) {
-	j := &Judge{arms: arms, o: o, metrics: map[string]Metric{}, values: map[cell][]float64{},
+	j := &Judge{arms: arms, o: o, metrics: map[string]Metric{}, values: map[cell][]value{},
 		blocks: map[int]bool{}, disturbed: map[int]string{}, owner: map[[2]int64]slot{}}
 	if len(arms) == 0 {
 		return nil, fmt.Errorf("measure: no arms; the first one is the control")
@@ -85,7 +90,7 @@ func (j *Judge) Add(s Sample, e Expect) error {
 		return fmt.Errorf("arm %s, block %d: %w", s.Arm, s.Block, err)
 	}
 	c := cell{s.Metric, s.Arm, s.Block}
-	j.values[c] = append(j.values[c], s.Value)
+	j.values[c] = append(j.values[c], value{s.Turn, s.Value})
 	return nil
 }
 
@@ -148,7 +153,7 @@ func (j *Judge) Values(metric, arm string) []float64 {
 	var out []float64
 	for _, b := range j.kept() {
 		if v := j.values[cell{metric, arm, b}]; len(v) > 0 {
-			out = append(out, stat.Median(v))
+			out = append(out, middle(v))
 		}
 	}
 	return out
@@ -164,11 +169,50 @@ func (j *Judge) Gains(metric, arm, other string) []float64 {
 		if len(a) == 0 || len(c) == 0 {
 			continue
 		}
-		if g := m.Gain(stat.Median(a), stat.Median(c)); !math.IsNaN(g) {
+		if g := m.Gain(middle(a), middle(c)); !math.IsNaN(g) {
 			out = append(out, g)
 		}
 	}
 	return out
+}
+
+// Beside lists the paired log-gains of arm over other from the turns that both had, one per kept block
+// that has any: the mean of its turns' gains. It compares like with like where one of them has more
+// turns: the median of many is not what the mean of few is where turns scatter to one side, or where those
+// that follow a turn of the same process are faster.
+func (j *Judge) Beside(metric, arm, other string) []float64 {
+	m := j.metrics[metric]
+	var out []float64
+	for _, b := range j.kept() {
+		own, others := byTurn(j.values[cell{metric, arm, b}]), byTurn(j.values[cell{metric, other, b}])
+		var gains []float64
+		for _, turn := range slices.Sorted(maps.Keys(own)) {
+			if o := others[turn]; len(o) > 0 {
+				gains = append(gains, m.Gain(middle(own[turn]), middle(o)))
+			}
+		}
+		if g := stat.Mean(gains); !math.IsNaN(g) {
+			out = append(out, g)
+		}
+	}
+	return out
+}
+
+func byTurn(vs []value) map[int][]value {
+	out := map[int][]value{}
+	for _, v := range vs {
+		out[v.turn] = append(out[v.turn], v)
+	}
+	return out
+}
+
+// middle is the median of values.
+func middle(vs []value) float64 {
+	xs := make([]float64, len(vs))
+	for i, v := range vs {
+		xs[i] = v.x
+	}
+	return stat.Median(xs)
 }
 
 func (j *Judge) kept() []int {

@@ -217,6 +217,33 @@ func TestPlantedSabotage(t *testing.T) {
 	}
 }
 
+// Arms that ran beside each other are compared by the turns that they share: that half of the turns is
+// faster, and which of the other turns are, does not tell one from the other.
+func TestBesideComparesLikeWithLike(t *testing.T) {
+	j := newJudge(t, Options{}, "default", "planted")
+	for block := range 4 {
+		for turn, v := range []float64{100, 130, 100, 130, 130} {
+			s, e := ran("default", block, DecodeRate.Name, v)
+			s.Turn = turn
+			mustAdd(t, j, s, e)
+			if turn == 1 || turn == 2 {
+				s, e = ran("planted", block, DecodeRate.Name, []float64{100, 130}[turn-1])
+				s.Turn = turn
+				mustAdd(t, j, s, e)
+			}
+		}
+	}
+	j.Disturb(3, "steal")
+	for _, g := range [][]float64{j.Beside(DecodeRate.Name, "planted", "default"), j.Beside(DecodeRate.Name, "default", "planted")} {
+		if len(g) != 3 || math.Abs(g[0])+math.Abs(g[1])+math.Abs(g[2]) > 1e-12 {
+			t.Errorf("beside: %v", g)
+		}
+	}
+	if g := j.Gains(DecodeRate.Name, "planted", "default"); len(g) != 3 || math.Abs(g[0]) < 0.1 {
+		t.Errorf("the trap is not set: %v", g)
+	}
+}
+
 func TestRankingNeedsRoom(t *testing.T) {
 	j := newJudge(t, Options{}, "default", "a", "b")
 	fill(t, j, DecodeRate.Name, 1, 5, 0.01, map[string]float64{"default": 100, "a": 120, "b": 60})

@@ -66,30 +66,30 @@ func (s Sabotage) Err() error {
 func (p Planted) names() []string { return []string{p.Inert, p.Twin, p.Slow} }
 
 // Check puts the judge to the test in a metric that counts time: the inert arm must be found inert,
-// the twin a twin (or inert, if its original is), neither told apart from what it is, the slow one
-// found slower, and none may win.
+// the twin a twin (or inert, if its original is), neither told apart from what it is by the turns that
+// they had beside it, and the slow one found slower.
 func (p Planted) Check(j *Judge, metric string, f Floor) Sabotage {
 	s := Sabotage{Planted: p.names(), Caught: []string{}, Missed: []Missed{}}
 	kind := map[string]string{}
 	for _, fi := range j.Findings() {
 		kind[fi.Arm] = fi.Kind
 	}
-	slow := j.Verdict(metric, p.Slow, f, Margin)
+	slow := stat.CI(j.Gains(metric, p.Slow, j.Control()), 0.95).Exp()
 	why := map[string]string{}
 	switch {
 	case kind[p.Inert] != Inert:
 		why[p.Inert] = "is the default under another name and was not reported inert"
-	case toldApart(j.Gains(metric, p.Inert, j.Control()), f):
+	case toldApart(j.Beside(metric, p.Inert, j.Control()), f):
 		why[p.Inert] = "is the default under another name and was told apart from it"
 	}
 	switch {
 	case kind[p.Twin] == "":
 		why[p.Twin] = fmt.Sprintf("runs what %s runs and was not reported", p.TwinOf)
-	case toldApart(j.Gains(metric, p.Twin, p.TwinOf), f):
+	case toldApart(j.Beside(metric, p.Twin, p.TwinOf), f):
 		why[p.Twin] = fmt.Sprintf("runs what %s runs and was told apart from it", p.TwinOf)
 	}
-	if !(slow.Ratio.Hi < 1) {
-		why[p.Slow] = fmt.Sprintf("does its work twice and was not found slower (ratio %.3f, %d pairs)", slow.Ratio.Median, slow.Pairs)
+	if !(slow.Hi < 1) {
+		why[p.Slow] = fmt.Sprintf("does its work twice and was not found slower (ratio %.3f, %d pairs)", slow.Center, slow.N)
 	}
 	for _, a := range s.Planted {
 		if why[a] == "" {
@@ -101,9 +101,9 @@ func (p Planted) Check(j *Judge, metric string, f Floor) Sabotage {
 	return s
 }
 
-// apartConf is the confidence at which two arms that are one are told apart: so high that chance
-// alone voids one run in hundreds.
-const apartConf = 0.998
+// apartConf is the confidence at which two arms that are one are told apart. Two are asked, once, either
+// way: by chance at most one run in a hundred is void for them (Bonferroni).
+const apartConf = 1 - 0.01/2
 
 // toldApart reports whether the gains would decide either way.
 func toldApart(gains []float64, f Floor) bool {

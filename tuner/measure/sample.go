@@ -22,6 +22,7 @@ type Arm struct {
 type Sample struct {
 	Arm     string  `json:"arm"`
 	Block   int     `json:"block"`
+	Turn    int     `json:"turn,omitempty"` // of the block: arms that share one ran beside each other
 	Metric  string  `json:"metric"`
 	Value   float64 `json:"value"`
 	Work    int64   `json:"work"` // units of work done: tokens, calls, bytes held; none is impossible

@@ -88,7 +88,7 @@ func (t *tune) pairs(ctx context.Context, c *confirmation, b contest) (early boo
 		if d.carries() {
 			c.carried++
 		}
-		if decided(c, looks(b)) {
+		if decided(c, looks(b)) && !t.doubts(c, b) {
 			return true, nil
 		}
 	}

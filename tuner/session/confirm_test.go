@@ -121,6 +121,9 @@ func TestVoid(t *testing.T) {
 		if c.decode.Decision == measure.Winner || !strings.Contains(u.res.Verdicts[0].Why, "planted/slow") {
 			t.Errorf("%s: a winner all the same: %+v", name, u.res.Verdicts)
 		}
+		if c.carried != maxPairs {
+			t.Errorf("%s: given up after %d pairs: more could have shown that it was chance", name, c.carried)
+		}
 	}
 }
 

@@ -46,6 +46,7 @@ type visit struct {
 type sample struct {
 	Phase   string       `json:"phase"`
 	Planted string       `json:"planted,omitempty"` // the planted arm that it is of
+	Turn    int          `json:"turn"`              // its round of the phase
 	Rate    float64      `json:"rate"`
 	Work    int64        `json:"work"`
 	Rec     wire.Receipt `json:"rec"`
@@ -172,8 +173,8 @@ func (t *tune) block(d *duel, phase string, f func() error) error {
 // prefillTurns are the rounds of passes of pp512.
 func (t *tune) prefillTurns(ctx context.Context, d *duel, ps [2]process, arms []int) error {
 	arms = slices.Clone(arms)
-	for range t.ppTurns() {
-		if err := t.round(ctx, d, ps, phasePrefill, bench.PP512, turnsOf(arms)); err != nil {
+	for i := range t.ppTurns() {
+		if err := t.round(ctx, d, ps, sample{Phase: phasePrefill, Turn: i}, bench.PP512, turnsOf(arms)); err != nil {
 			return err
 		}
 		slices.Reverse(arms)
@@ -203,7 +204,7 @@ func (t *tune) decodeTurns(ctx context.Context, d *duel, ps [2]process, arms []i
 			if planted {
 				turns = append(turns, plantedTurns(arms, b.planted)...)
 			}
-			if err := t.round(ctx, d, ps, phaseDecode, bench.Test{Gen: tgTurn, Depth: tgDepth}, turns); err != nil {
+			if err := t.round(ctx, d, ps, sample{Phase: phaseDecode, Turn: i}, bench.Test{Gen: tgTurn, Depth: tgDepth}, turns); err != nil {
 				return err
 			}
 		}
@@ -221,14 +222,15 @@ func turnsOf(arms []int) []turnOf {
 	return out
 }
 
-// round lets the processes take their turns at a workload.
-func (t *tune) round(ctx context.Context, d *duel, ps [2]process, phase string, w bench.Test, turns []turnOf) error {
+// round lets the processes take their turns at a workload; of says which round of which phase it is.
+func (t *tune) round(ctx context.Context, d *duel, ps [2]process, of sample, w bench.Test, turns []turnOf) error {
 	for _, x := range turns {
 		v := &d.Visits[x.process]
 		if v.Crash != nil {
 			continue
 		}
-		s := sample{Phase: phase, Planted: x.planted, Work: int64(w.Tokens())}
+		s := of
+		s.Planted, s.Work = x.planted, int64(w.Tokens())
 		b, err := ps[x.process].Bench(ctx, runner.Bench{Test: w, Reps: x.repeat}, &s.Rec)
 		if err := v.crashed(err); err != nil {
 			return err
@@ -261,6 +263,10 @@ func (v *visit) crashed(err error) error {
 // hand gives the judge of a phase what a pair says about it, with what the receipts must show: the
 // process, the nonce, and the linear kernels of the arm, no other's.
 func (t *tune) hand(g *judged, pair int, d duel) {
+	shown := make([][]string, len(g.arms))
+	for i, a := range g.arms {
+		shown[i] = artifacts(a)
+	}
 	for i, v := range d.Visits {
 		if v.Crash != nil {
 			g.judge.Fail(measure.Failure{Arm: g.arms[i].Name, Block: pair, Class: "crash", Signal: v.Crash.Reason, Stderr: v.Crash.Stderr})
@@ -279,9 +285,9 @@ func (t *tune) hand(g *judged, pair int, d duel) {
 				g.traces[k].add(g.phase, s.Rec)
 			}
 			rec := measure.Receipt{Nonce: s.Rec.Nonce, PID: s.Rec.PID, Start: int64(s.Rec.Start), Exe: s.Rec.Exe,
-				Calls: g.telling(s.Rec.Calls), Bytes: s.Rec.Bytes}
-			want := measure.Expect{Nonce: s.Want.Nonce, PID: s.Want.PID, Start: int64(s.Want.Start), Exe: s.Want.Exe, Artifacts: artifacts(arm)}
-			if err := g.judge.Add(measure.Sample{Arm: arm.Name, Block: pair, Metric: g.metric.Name, Value: s.Rate, Work: s.Work, Receipt: rec}, want); err != nil {
+				Calls: telling(shown, s.Rec.Calls), Bytes: s.Rec.Bytes}
+			want := measure.Expect{Nonce: s.Want.Nonce, PID: s.Want.PID, Start: int64(s.Want.Start), Exe: s.Want.Exe, Artifacts: shown[k]}
+			if err := g.judge.Add(measure.Sample{Arm: arm.Name, Block: pair, Turn: s.Turn, Metric: g.metric.Name, Value: s.Rate, Work: s.Work, Receipt: rec}, want); err != nil {
 				slog.Warn("sample refused", "why", err)
 			}
 		}

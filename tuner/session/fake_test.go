@@ -49,6 +49,7 @@ type fakeHost struct {
 	flicker  func(at time.Time) float64                            // ln of what the machine is slower at a moment, nil for steady
 	warming  map[string]float64                                    // ln by which each job since the last load is faster than the one before, by phase
 	since    int                                                   // jobs since then
+	job      func(p *fakeProcess) float64                          // ln of what a repetition is slower by, nil for none
 	jam      float64                                               // seconds that a step may take longer than its rate says
 }
 
@@ -137,6 +138,9 @@ func (p *fakeProcess) Bench(ctx context.Context, b runner.Bench, rec *wire.Recei
 	var out runner.Benched
 	for range b.Reps {
 		r := rate * math.Exp(h.noise[phase]*h.rng.NormFloat64())
+		if h.job != nil {
+			r *= math.Exp(-h.job(p))
+		}
 		r = h.work(float64(b.Test.Tokens()), r)
 		out.Rates = append(out.Rates, r)
 		if h.once {

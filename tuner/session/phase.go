@@ -195,11 +195,12 @@ func artifacts(a measure.Arm) []string {
 	return out
 }
 
-// telling keeps of a receipt the calls of kernels that tell the arms of a phase apart.
-func (g *judged) telling(calls map[string]int64) map[string]int64 {
+// telling keeps of a receipt the calls of kernels that tell the arms of a phase apart, whose artifacts
+// are given.
+func telling(artifacts [][]string, calls map[string]int64) map[string]int64 {
 	out := map[string]int64{}
-	for _, a := range g.arms {
-		for _, d := range artifacts(a) {
+	for _, ds := range artifacts {
+		for _, d := range ds {
 			if calls[d] > 0 {
 				out[d] = calls[d]
 			}

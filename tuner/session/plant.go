@@ -37,6 +37,13 @@ func (t *tune) plant(c *confirmation, b *contest) error {
 	return c.decode.open(arms)
 }
 
+// doubts reports whether a planted arm would be missed now: before that voids the tune more pairs are run,
+// if there is time.
+func (t *tune) doubts(c *confirmation, b contest) bool {
+	t.sabotaged(c, b)
+	return len(c.sabotage.Missed) > 0
+}
+
 // sabotaged asks which planted arms were caught, once as many pairs carried them as any result needs.
 func (t *tune) sabotaged(c *confirmation, b contest) {
 	s := measure.Sabotage{Planted: []string{}, Caught: []string{}, Missed: []measure.Missed{}, Why: c.sabotage.Why}
