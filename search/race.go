@@ -2,6 +2,7 @@ package search
 
 import (
 	"math"
+	"slices"
 
 	"github.com/tilewright/tilewright/kernel"
 	"github.com/tilewright/tilewright/search/stat"
@@ -72,28 +73,39 @@ func (r *Race) reorder() {
 }
 
 // Next is the order of the next block: the arms still alive, balanced for position and carry-over.
-// The control comes as often as controlsOf says, spread over the block.
+// The control comes as often as controlsOf says, spread over the block from its own place on, and never
+// twice in a row, not from the end of the block to its beginning either: following itself it would find
+// in the caches what it left there, and look faster than it is.
 func (r *Race) Next() []int {
 	order := r.orders.Next()
-	n := len(order)
-	more := controlsOf(n-1, r.o.Controls) - 1
-	out := make([]int, 0, n+more)
-	for i, x := range order {
-		if more > 0 && (i+1)*more/n > i*more/n {
+	n := len(order) - 1
+	controls := controlsOf(n, r.o.Controls)
+	place := slices.Index(order, 0)
+	before := make([]bool, n+1) // the arm of an index comes a control
+	before[place] = true
+	for i := 1; i < controls; i++ {
+		before[(place+i*n/controls)%n] = true
+	}
+	out := make([]int, 0, n+controls)
+	for i, x := range append(slices.Delete(order, place, place+1), 0) {
+		if before[i] {
 			out = append(out, 0)
 		}
-		out = append(out, r.alive[x])
+		if x != 0 {
+			out = append(out, r.alive[x])
+		}
 	}
 	return out
 }
 
 // controlsOf is how often a block of n arms runs the control: as asked, else about as often as the root
-// of their number, since it is what all of them are compared with (Dunnett 1955).
+// of their number, since it is what all of them are compared with (Dunnett 1955); no more often than there
+// are arms to stand between.
 func controlsOf(n, asked int) int {
-	if asked > 0 {
-		return asked
+	if asked == 0 {
+		asked = int(math.Round(math.Sqrt(float64(n))))
 	}
-	return max(1, int(math.Round(math.Sqrt(float64(n)))))
+	return max(1, min(asked, n))
 }
 
 // Alive lists the arms still in the race, the control first.

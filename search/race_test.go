@@ -5,6 +5,9 @@ import (
 	"math/rand/v2"
 	"slices"
 	"testing"
+
+	"github.com/tilewright/tilewright/search/stat"
+	"pgregory.net/rapid"
 )
 
 func TestRaceKeepsTheBestAndTheControl(t *testing.T) {
@@ -68,5 +71,54 @@ func TestRaceDropsBlocksBlind(t *testing.T) {
 	}
 	if !r.Done() {
 		t.Error("a race of nothing but disturbed blocks goes on for ever")
+	}
+}
+
+// The control never follows itself, however often a block runs it: with what it left in the caches it would
+// be faster than the arms, and equal arms would look slow.
+func TestControlsStandApart(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		arms, asked := rapid.IntRange(0, 80).Draw(t, "arms"), rapid.IntRange(0, 12).Draw(t, "controls")
+		r := NewRace(arms+1, RaceOptions{Controls: asked, Seed: rapid.Uint64().Draw(t, "seed")})
+		places := map[int]bool{}
+		for range 20 {
+			order := r.Next()
+			times := map[int]int{}
+			for i, a := range order {
+				if times[a]++; a == 0 && len(order) > 1 && order[(i+1)%len(order)] == 0 {
+					t.Fatalf("the control follows itself: %v", order)
+				}
+			}
+			if len(times) != arms+1 || times[0] != controlsOf(arms, asked) || len(order) != arms+times[0] {
+				t.Fatalf("%d arms, %d controls: %v", arms, asked, order)
+			}
+			places[slices.Index(order, 0)] = true
+		}
+		if arms > 2 && controlsOf(arms, asked) < 3 && len(places) < 2 {
+			t.Fatalf("the control keeps its place")
+		}
+	})
+	r := NewRace(9, RaceOptions{Seed: 1, MaxBlocks: 1 << 20})
+	rng := rand.New(rand.NewPCG(1, 9))
+	var scores []float64
+	last := -1
+	for range 400 {
+		b, times := Block{Costs: make([]float64, 9)}, make([]float64, 9)
+		for _, a := range r.Next() {
+			cost := math.Exp(0.03 * rng.NormFloat64())
+			if a == last {
+				cost *= 0.7
+			}
+			last = a
+			b.Costs[a] += cost
+			times[a]++
+		}
+		for a := range b.Costs {
+			b.Costs[a] /= times[a]
+		}
+		scores = append(scores, stat.Mean([]float64{math.Log(b.Costs[0] / b.Costs[1]), math.Log(b.Costs[0] / b.Costs[8])}))
+	}
+	if m := stat.Mean(scores); math.Abs(m) > 0.01 {
+		t.Errorf("arms that equal the control score %.3f", m)
 	}
 }
