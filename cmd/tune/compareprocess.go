@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"runtime"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -43,9 +44,10 @@ func (g *program) start(ctx context.Context, nonce string) ([]byte, int64, *meas
 	}
 	var tree int64
 	if err == nil {
-		peak := watchTree(here)
+		peak := watchTree(here, c.Process.Pid)
 		err = c.Wait()
 		tree = peak()
+		_ = syscall.Kill(-c.Process.Pid, syscall.SIGKILL)
 		end(here) // what it left running would disturb the next arm
 	}
 	if err == nil && stdout.cut {
@@ -57,9 +59,9 @@ func (g *program) start(ctx context.Context, nonce string) ([]byte, int64, *meas
 	return nil, 0, failure(err, limited.Err() != nil, c.ProcessState, stderr)
 }
 
-// watchTree samples RssAnon, summed over the children that came since and their descendants, every 10 ms
-// until the returned function is called, which gives the greatest.
-func watchTree(before []int) (peak func() int64) {
+// watchTree samples RssAnon, summed over a child, the others that came since and their descendants, every
+// 10 ms until the returned function is called, which gives the greatest.
+func watchTree(before []int, child int) (peak func() int64) {
 	quit, top := make(chan struct{}), make(chan int64)
 	go func() {
 		t := time.NewTicker(10 * time.Millisecond)
@@ -67,7 +69,11 @@ func watchTree(before []int) (peak func() int64) {
 		var most int64
 		for {
 			var sum int64
-			for _, pid := range since(before) {
+			pids := since(before)
+			if !slices.Contains(pids, child) { // the kernel does not list children
+				pids = append(pids, child)
+			}
+			for _, pid := range pids {
 				if n, err := bench.RssAnon(pid); err == nil {
 					sum += n
 				}

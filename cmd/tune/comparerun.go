@@ -95,8 +95,12 @@ func (ps programs) unchanged() error {
 }
 
 func provenance(h *app.Host, ps programs, started time.Time) grid.Provenance {
+	self, err := identity("/proc/self/exe")
+	if err != nil {
+		self = err.Error()
+	}
 	p := grid.Provenance{Build: cli.Version(), Host: h.Digest(), CPU: h.CPU.Name, Threads: len(h.CPUs),
-		Started: started.UTC().Format(time.RFC3339), Protocol: "a fresh process for each sample, rotated", Extra: map[string]string{}}
+		Started: started.UTC().Format(time.RFC3339), Protocol: "a fresh process for each sample, rotated", Extra: map[string]string{"sha256 of the judge": self}}
 	for name, g := range ps {
 		p.Extra["sha256 of "+name] = g.files[g.path]
 		for path, id := range g.files {

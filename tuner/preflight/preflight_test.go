@@ -243,6 +243,7 @@ func TestWatch(t *testing.T) {
 		}},
 		{"clock limit", "core 0 went from 3000 to 2200 MHz", func(m *machine, d time.Duration) { m.clock(0, 2200000) }},
 		{"wall clock", "wall clock jumped by 1s", func(m *machine, d time.Duration) { m.wall = m.wall.Add(time.Second) }},
+		{"wall clock set back", "wall clock jumped by -1s", func(m *machine, d time.Duration) { m.wall = m.wall.Add(-time.Second) }},
 		{"memory", "stalled for memory 25%", func(m *machine, d time.Duration) {
 			m.set("proc/pressure/memory", fmt.Sprintf("some avg10=9 total=%d", (m.mono/4).Microseconds()))
 		}},

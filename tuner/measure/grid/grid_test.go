@@ -213,6 +213,8 @@ func TestSpecRefused(t *testing.T) {
 		"nothing to run":     {`"engine": {"spin-us": "200"}`, `"env": {}`},
 		"later schema":       {`"schema": 1`, `"schema": 2`},
 		"negative timeout":   {`"timeout_s": 60`, `"timeout_s": -1`},
+		"endless timeout":    {`"timeout_s": 60`, `"timeout_s": 1e300`},
+		"two documents":      {"60}\n  ]\n}", "60}\n  ]\n} {}"},
 		"no metrics":         {`"metrics"`, `"margin": 0.01, "metricz"`},
 		"margin of 200%":     {`"passes": 5`, `"margin": 2`},
 		"engine and command": {`"command": [`, `"engine": {"a": "b"}, "command": [`},

@@ -23,10 +23,11 @@ const DefaultPasses = 5
 // DefaultTimeout bounds a run of an arm that does not say, in seconds.
 const DefaultTimeout = 600
 
-// maxPasses and maxArms bound a spec.
+// maxPasses, maxArms and maxTimeout, in seconds, bound a spec.
 const (
-	maxPasses = 1000
-	maxArms   = 100
+	maxTimeout = 1e6
+	maxPasses  = 1000
+	maxArms    = 100
 )
 
 // ErrSpec is wrapped by every refusal of a spec.
@@ -118,7 +119,7 @@ func (s *Spec) validate() error {
 		return fmt.Errorf("margin %g; 0 to 1, 0.01 is 1%%", *s.Margin)
 	case s.Warmup != nil && (*s.Warmup < 0 || *s.Warmup > maxPasses):
 		return fmt.Errorf("%d warm-up passes", *s.Warmup)
-	case !(s.Timeout >= 0):
+	case !(s.Timeout >= 0 && s.Timeout <= maxTimeout):
 		return fmt.Errorf("timeout of %g s", s.Timeout)
 	case s.control() < 0:
 		return fmt.Errorf("control %q is not among the arms", s.Control)
@@ -134,7 +135,7 @@ func (s *Spec) validate() error {
 			return fmt.Errorf("arm %q: both engine settings and a command", a.Name)
 		case len(a.Command) > 0 && a.Command[0] == "":
 			return fmt.Errorf("arm %q: empty command", a.Name)
-		case a.Timeout < 0:
+		case !(a.Timeout >= 0 && a.Timeout <= maxTimeout):
 			return fmt.Errorf("arm %q: timeout of %g s", a.Name, a.Timeout)
 		}
 		names[a.Name] = true

@@ -42,7 +42,7 @@ func (m MetricReport) text(b *strings.Builder, control string) {
 		ratio, decision := "1", "control"
 		for _, v := range m.Verdicts {
 			if v.Arm == row.Arm {
-				switch ratio = fmt.Sprintf("%.3f [%.3f, %.3f]", v.Ratio.Median, v.Ratio.Lo, v.Ratio.Hi); {
+				switch ratio = fmt.Sprintf("%s [%s, %s]", times(v.Ratio.Median), times(v.Ratio.Lo), times(v.Ratio.Hi)); {
 				case row.Why != "":
 					ratio = row.Why
 				case math.IsNaN(v.Ratio.Median): // no pass has both it and the control
@@ -61,9 +61,17 @@ func (m MetricReport) text(b *strings.Builder, control string) {
 
 func choice(m MetricReport, control string) string {
 	if m.Choice.Decision == "winner" {
-		return fmt.Sprintf("%s, %.3f times the control", m.Choice.Arm, m.Choice.Ratio.Median)
+		return fmt.Sprintf("%s, %s times the control", m.Choice.Arm, times(m.Choice.Ratio.Median))
 	}
 	return fmt.Sprintf("%s stays (best other arm: %s, %s)", control, m.Choice.Arm, m.Choice.Why)
+}
+
+// times is a ratio: of those that anybody compares to the third place, of others the size.
+func times(x float64) string {
+	if x >= 1000 {
+		return fmt.Sprintf("%.3g", x)
+	}
+	return fmt.Sprintf("%.3f", x)
 }
 
 func percent(x float64) string {
