@@ -110,6 +110,13 @@ func TestArtifactOfAnotherArmIsRefused(t *testing.T) {
 	if _, err := s.Artifact(other); !errors.Is(err, kernel.ErrArtifact) || !strings.Contains(err.Error(), "prefetch") {
 		t.Errorf("got %v", err)
 	}
+	wrong := ArtifactRecord{Request: testRequest(), Artifact: *testArtifact(), Origin: "tuned", Digest: "of other code"}
+	if err := s.put(KindArtifact, kernel.KeyDigest(testRequest()), wrong); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Artifact(testRequest()); !errors.Is(err, ErrCorrupt) {
+		t.Errorf("code without the digest it was stored with: %v", err)
+	}
 	weaker := testRequest()
 	weaker.Host = kernel.NewFeatures("sse2")
 	if _, err := s.Artifact(weaker); !errors.Is(err, fs.ErrNotExist) {

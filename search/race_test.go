@@ -40,6 +40,31 @@ func TestRaceKeepsTheBestAndTheControl(t *testing.T) {
 	}
 }
 
+// Of arms that are equal each is a best one: that the race eliminates any is an error, which alpha bounds
+// for all of them together, whatever their number.
+func TestRaceSharesOutItsError(t *testing.T) {
+	const races, arms = 200, 12
+	wrong := 0
+	for seed := range uint64(races) {
+		rng := rand.New(rand.NewPCG(seed, 5))
+		r := NewRace(arms, RaceOptions{Seed: seed})
+		for !r.Done() {
+			b := Block{Costs: make([]float64, arms)}
+			for _, a := range r.Next() {
+				b.Costs[a] = math.Exp(0.03 * rng.NormFloat64())
+			}
+			r.Add(b)
+		}
+		if len(r.Alive()) < arms {
+			wrong++
+		}
+	}
+	t.Logf("%d of %d races eliminated one of %d equal arms", wrong, races, arms)
+	if wrong > races/10 {
+		t.Errorf("%d of %d races eliminated one of %d equal arms", wrong, races, arms)
+	}
+}
+
 func TestRaceEndsInTies(t *testing.T) {
 	r := NewRace(3, RaceOptions{MaxBlocks: 100, Tie: 0.02, Seed: 1})
 	rng := rand.New(rand.NewPCG(1, 1))

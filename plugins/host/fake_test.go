@@ -2,6 +2,7 @@ package host
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -11,7 +12,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/hashicorp/go-hclog"
+	"github.com/hashicorp/go-plugin"
 	"go.uber.org/goleak"
+	"google.golang.org/grpc"
 
 	"github.com/tilewright/tilewright/kernel"
 	"github.com/tilewright/tilewright/plugins/proto/wire"
@@ -48,6 +52,9 @@ func misbehaveBeforeServing(name string) {
 	case "oldproto":
 		fmt.Println("1|7|unix|/tmp/nowhere|grpc|")
 		time.Sleep(time.Minute)
+	case "nextproto": // serves what this program could talk to, if it did not look at the version
+		plugin.Serve(&plugin.ServeConfig{HandshakeConfig: wire.Handshake, GRPCServer: plugin.DefaultGRPCServer, Logger: hclog.NewNullLogger(),
+			VersionedPlugins: map[int]plugin.PluginSet{wire.ProtocolVersion + 1: {wire.Dispensed: servesNothing{}}}})
 	case "dies":
 		panic("cannot read my tables")
 	case "silent":
@@ -66,6 +73,14 @@ func misbehaveBeforeServing(name string) {
 		return
 	}
 	os.Exit(0)
+}
+
+type servesNothing struct{ plugin.NetRPCUnsupportedPlugin }
+
+func (servesNothing) GRPCServer(*plugin.GRPCBroker, *grpc.Server) error { return nil }
+
+func (servesNothing) GRPCClient(context.Context, *plugin.GRPCBroker, *grpc.ClientConn) (any, error) {
+	return nil, errors.ErrUnsupported
 }
 
 type fake struct{ name string }

@@ -257,6 +257,7 @@ func TestStartErrors(t *testing.T) {
 	for name, want := range map[string]string{
 		"noisy":     "hello from my init function",
 		"oldproto":  "speaks protocol 7",
+		"nextproto": "speaks protocol 2",
 		"dies":      "cannot read my tables",
 		"silent":    "within the time",
 		"elsewhere": "want a Unix socket",

@@ -59,6 +59,9 @@ func TestLooksEndEarly(t *testing.T) {
 	if l.Early(better, 0.01) != Won || l.Early(worse, 0.01) != Lost {
 		t.Error("five pairs at 10% and 1% noise are not decided")
 	}
+	if some := []float64{0.03, 0.05, 0.02, 0.045, 0.035}; l.Early(some, 0.01) != GoOn || !(CI(some, 0.95).Lo > 0.01) {
+		t.Error("what 95% would decide ends early, and then is no winner at the confidence of an early look")
+	}
 	if l.Early(better[:4], 0.01) != GoOn {
 		t.Error("looked before the first look")
 	}

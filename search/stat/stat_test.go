@@ -135,6 +135,21 @@ func TestNoiseFloor(t *testing.T) {
 	}
 }
 
+// Few pairs show little of their own spread: the floor makes up for that, and on average promises no less
+// noise than there is.
+func TestNoiseFloorOfFewPairs(t *testing.T) {
+	rng := rand.New(rand.NewPCG(1, 3))
+	for _, m := range []int{4, 6, 10} {
+		var sum float64
+		for range 200 {
+			sum += NoiseFloor(normals(rng, m, 0, 0.02), 4, 1) / 200
+		}
+		if want := 1.96 * 0.02 / 2; sum < want || sum > 2*want {
+			t.Errorf("floor of %d pairs %.4f on average, theory %.4f", m, sum, want)
+		}
+	}
+}
+
 func TestWilliamsIsBalanced(t *testing.T) {
 	for n := 2; n <= 9; n++ {
 		rows := Williams(n)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"testing"
 
@@ -109,6 +110,44 @@ func TestSearchesShareSteps(t *testing.T) {
 		if len(seen) < 5 {
 			t.Errorf("layer %d of down carried only %d candidates: the assignment does not rotate", layer, len(seen))
 		}
+	}
+}
+
+// A square is a square whether or not the arms divide the layers: every arm visits every layer as often.
+func TestEveryArmVisitsEveryLayer(t *testing.T) {
+	for _, c := range [][2]int{{4, 2}, {4, 4}, {28, 7}, {5, 3}, {3, 5}, {1, 4}} {
+		s := &source{class: Class{"c", layers(c[0])}}
+		r := request{order: layers(c[1])}
+		for a := range c[1] {
+			r.arms = append(r.arms, kernel.Config{"x": int64(a)})
+		}
+		visits := map[[2]int]int{}
+		for range 3 * c[0] * c[1] {
+			s.assign(r)
+			for layer, arm := range s.last {
+				visits[[2]int{layer, arm}]++
+			}
+		}
+		for layer := range c[0] {
+			for arm := range c[1] {
+				if n := visits[[2]int{layer, arm}]; n != 3*c[0] {
+					t.Errorf("%d layers, %d arms: arm %d ran %d times in layer %d, want %d", c[0], c[1], arm, n, layer, 3*c[0])
+				}
+			}
+		}
+	}
+}
+
+// What a layer costs more than the others is taken out, by the steps that count: a disturbed one says
+// nothing of it.
+func TestLayerLevels(t *testing.T) {
+	s := &source{class: Class{"c", layers(2)}}
+	step := func(disturbed string, seconds ...float64) []float64 { return s.centre(seconds, 2, disturbed) }
+	step("", 1, 3)
+	step("stolen", 50, 1)
+	step("", 1, 3)
+	if got := step("", 1, 3); math.Abs(got[0]-got[1]) > 1e-12 {
+		t.Errorf("layers of one arm differ by %v, after their levels", got)
 	}
 }
 

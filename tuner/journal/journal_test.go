@@ -71,6 +71,10 @@ func TestAnotherSessionStartsAnew(t *testing.T) {
 		t.Fatalf("%v, %d records", err, j.Resumed())
 	}
 	j.Close()
+	if j, err = Open(path, "b"); err != nil || j.Resumed() != 0 { // nothing of the other's is left behind the header
+		t.Fatalf("again: %v, %d records", err, j.Resumed())
+	}
+	j.Close()
 }
 
 func TestLinkIsNotFollowed(t *testing.T) {

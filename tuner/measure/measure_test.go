@@ -250,6 +250,15 @@ func TestRankingNeedsRoom(t *testing.T) {
 	if r := j.Ranking(DecodeRate.Name); r.Refused != "" || r.Rows[0].Arm != "a" || r.Rows[2].Arm != "b" {
 		t.Errorf("%+v", r)
 	}
+	for pass, v := range []float64{104, 104, 125, 104, 104} {
+		for arm, v := range map[string]float64{"default": 100, "a": v} {
+			s, e := ran(arm, pass, PrefillRate.Name, v)
+			mustAdd(t, j, s, e)
+		}
+	}
+	if r := j.Ranking(PrefillRate.Name); r.Rows[0].Spread < r.Rows[1].Spread || r.Refused == "" {
+		t.Errorf("one of the two is all over the place, and they are ranked: %+v", r)
+	}
 	if got := len(j.Gains(DecodeRate.Name, "a", "default")); got < stat.MinPairs {
 		t.Errorf("%d pairs", got)
 	}

@@ -149,6 +149,21 @@ func TestCheck(t *testing.T) {
 		t.Errorf("a report does not meet itself:\n%s", c.Text())
 	}
 
+	// What is worse by half again what the host can resolve is a regression, what is within it is not.
+	for _, row := range base.Metrics[0].Ranking.Rows {
+		x := e.Metrics["tg_ts"][row.Arm]
+		if x.Median == 0 {
+			continue
+		}
+		band := base.gate("tg_ts", row.Arm, x).Band
+		for state, by := range map[string]float64{Held: 0.8, Regressed: 1.5} {
+			was := Expectancy{row.Median / (1 - by*band), x.Spread}
+			if g := base.gate("tg_ts", row.Arm, was); g.State != state {
+				t.Errorf("%s, worse by %.1f bands: %+v", row.Arm, by, g)
+			}
+		}
+	}
+
 	res := results(s, 0.004)
 	for i := range res {
 		switch res[i].Arm {
