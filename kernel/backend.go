@@ -21,7 +21,8 @@ type Manifest struct {
 var ErrUnsupported = errors.New("problem not supported by this backend")
 
 // Backend is what a plugin offers; the author implements it, the host sees the same interface
-// through gRPC. host is the set of usable features: code emitted must need no other.
+// through gRPC. host is the set of usable features: code emitted must need no other. It may tell sizes of
+// caches (Features.Cache), which declared defaults may follow.
 type Backend interface {
 	Manifest(ctx context.Context) (Manifest, error)
 	// Layouts lists the weight layouts it can run a format in, the default first.

@@ -95,3 +95,22 @@ func TestFeatures(t *testing.T) {
 		t.Errorf("Without gave %v and left %v", w, f)
 	}
 }
+
+// Sizes of caches travel with the features and are none.
+func TestFeaturesTellCaches(t *testing.T) {
+	f := kernel.NewFeatures("avx2", "fma").WithCache(2, 1280<<10).WithCache(1, 48<<10).WithCache(3, 0)
+	if f.Cache(1) != 48<<10 || f.Cache(2) != 1280<<10 || f.Cache(3) != 0 || !f.Has("avx2", "fma") || !slices.IsSorted(f) {
+		t.Errorf("%v", f)
+	}
+	if g := f.WithCache(2, 2<<20); g.Cache(2) != 2<<20 || f.Cache(2) != 1280<<10 || len(g) != len(f) {
+		t.Errorf("%v, from %v", g, f)
+	}
+	if g := f.WithCache(1, 0).WithCache(2, 0); !slices.Equal(g, kernel.NewFeatures("avx2", "fma")) {
+		t.Errorf("%v", g)
+	}
+	for _, bad := range []string{"l2_kib=", "l2_kib=-4", "l2_kib=x", "l2_kib=99999999999999999999"} {
+		if v := kernel.NewFeatures(bad).Cache(2); v != 0 {
+			t.Errorf("%q: %d", bad, v)
+		}
+	}
+}

@@ -80,7 +80,7 @@ func target(ctx context.Context, s *cli.Shared, f *app.ModelFlags) (t resolve.Ta
 	if err != nil {
 		return t, err
 	}
-	b, err := app.NewBackends(ctx, h.Features, s.PluginDir, s.CacheDir)
+	b, err := app.NewBackends(ctx, h, s.PluginDir, s.CacheDir)
 	if err != nil {
 		return t, err
 	}

@@ -73,7 +73,7 @@ func measureNoise(cmd *cobra.Command, s *cli.Shared, f *tuneFlags, each time.Dur
 	if err != nil {
 		return none, err
 	}
-	b, err := app.NewBackends(cmd.Context(), h.Features, s.PluginDir, s.CacheDir)
+	b, err := app.NewBackends(cmd.Context(), h, s.PluginDir, s.CacheDir)
 	if err != nil {
 		return none, err
 	}

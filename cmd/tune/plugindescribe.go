@@ -45,7 +45,7 @@ func pluginDescribeCmd(s *cli.Shared) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			sp, err := b.Space(ctx, withRequired(h.Features, m), p)
+			sp, err := b.Space(ctx, withRequired(h.BackendFeatures(h.Features), m), p)
 			if err != nil {
 				return err
 			}

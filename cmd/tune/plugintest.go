@@ -25,7 +25,7 @@ func pluginTestCmd(s *cli.Shared) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			o.Features = h.Features
+			o.Features = h.BackendFeatures(h.Features)
 			b, err := openBackend(ctx, s, args[0])
 			if err != nil {
 				return err

@@ -101,7 +101,7 @@ func (j *tuneJob) open() (err error) {
 	if f.Threads > len(j.host.CPUs) {
 		return cli.Usagef("--threads %d: this process may use %d cores", f.Threads, len(j.host.CPUs))
 	}
-	if j.backends, err = app.NewBackends(ctx, j.host.Features, j.s.PluginDir, j.s.CacheDir); err != nil {
+	if j.backends, err = app.NewBackends(ctx, j.host, j.s.PluginDir, j.s.CacheDir); err != nil {
 		return err
 	}
 	j.onClose(j.backends.Close)

@@ -3,9 +3,9 @@
 package srcdigest
 
 var digests = map[string]string{
-	"kernel":          "bee3a299b45856d4767bcf303b174c0cc67415ba9a279e838d7fbde9d5b2d98b",
+	"kernel":          "3b8d164fc24b66539cb29a20456ecd4e5b4f4d421d0e1210618498bd49544479",
 	"engine":          "525ae349376f5065ddc5feebdef2d8087839a6391bca4f15e6460b24f41988c8",
-	"plugins/x86":     "0ffbcb008ddc61bf6b7bf827a267ab424572c5ccfda40898c3d1af08975e44b9",
+	"plugins/x86":     "3a7546d3234214202c344c9a21d7d4908f070f85506fe9eb8294b79c26ef28f3",
 	"plugins/avx512":  "da6897d229254f62c9b7140bfa0d7ab61691430cf2e0590c1656b4e3273ffd1b",
 	"plugins/avxvnni": "fdacc12ad3904a9815b7583ea50f96bb89013d9008ddc734bd1054ac2355ddb3",
 	"plugins/avx2":    "f300d26d61b3ea16d829dad8208ea608efd21cc1d90d65f660a22c109d971521",

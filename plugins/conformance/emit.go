@@ -28,6 +28,7 @@ func (k *kit) emitAll(ctx context.Context, r *rand.Rand, p *problem) {
 		}
 		p.emitted = append(p.emitted, emitted{c, a.Digest(), a})
 	}
+	k.otherCaches(ctx, p)
 	// The least host that the manifest admits.
 	if a, err := k.emit(ctx, kernel.NewFeatures(k.man.Requires...), p.Problem, p.space.Default()); err == nil {
 		k.artifact(a, kernel.NewFeatures(k.man.Requires...), p.Problem, p.space.Default())
@@ -38,6 +39,19 @@ func (k *kit) emitAll(ctx context.Context, r *rand.Rand, p *problem) {
 		k.artifact(e.artifact, k.host, p.Problem, e.config)
 	}
 	k.strangers(ctx, p)
+}
+
+// otherCaches emits for a host that differs in its caches alone: they are in no artifact's key.
+func (k *kit) otherCaches(ctx context.Context, p *problem) {
+	if len(p.emitted) == 0 {
+		return
+	}
+	first := p.emitted[0]
+	k.tried(checkCaches)
+	a, err := k.emit(ctx, k.host.WithCache(1, 13<<10).WithCache(2, 13<<20).WithCache(3, 0), p.Problem, first.config)
+	if err != nil || a.Digest() != first.digest {
+		k.fail(checkCaches, "%s with %s: another artifact for other caches (%v)", p, first.config, err)
+	}
 }
 
 // emit emits and watches the configuration that was passed.

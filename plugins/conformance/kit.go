@@ -23,6 +23,7 @@ const (
 	checkArtifact  = "artifacts are valid and made for what was asked"
 	checkISA       = "artifacts need no more than the host offers and no less than the manifest says"
 	checkSame      = "emission does not depend on what was emitted before"
+	checkCaches    = "emission does not depend on the caches that the host tells of"
 	checkInert     = "every parameter changes what runs"
 	checkInputs    = "inputs are left alone"
 	checkNumerics  = "results agree with the oracles"
@@ -30,7 +31,7 @@ const (
 )
 
 var order = []string{checkManifest, checkRefuse, checkOps, checkSpace, checkConfig, checkEmit, checkArtifact, checkISA,
-	checkSame, checkInert, checkInputs, checkNumerics, checkCompleted}
+	checkSame, checkCaches, checkInert, checkInputs, checkNumerics, checkCompleted}
 
 // kit is one run.
 type kit struct {

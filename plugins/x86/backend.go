@@ -49,7 +49,9 @@ func (b Backend) Space(_ context.Context, host kernel.Features, p kernel.Problem
 	if err != nil {
 		return kernel.Space{}, err
 	}
-	return g.space(b.ISA, p)
+	isa := b.ISA
+	isa.L2 = int(host.Cache(2) >> 10)
+	return g.space(isa, p)
 }
 
 // Emit generates the code of a configuration that Space allows.

@@ -17,6 +17,7 @@ type ISA struct {
 	Regs     int             // vector registers
 	EVEX     bool            // masks, embedded broadcast, ternary logic, registers 16 to 31
 	VNNI     bool            // dot products that accumulate to int32: VPDPBUSD and VPDPWSSD
+	L2       int             // KiB of second-level cache of a core, 0 if unknown: defaults follow it, code does not
 	Features kernel.Features // what the code needs, sorted
 }
 

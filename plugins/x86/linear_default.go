@@ -18,9 +18,8 @@ func linearDefaults(isa ISA, p kernel.Problem) []kernel.Config {
 		base[parPanel] = int64(b2i(p.M > 64 || p.Arith == kernel.F32 || p.Format.Bits == 6))
 		// One broadcast for all vectors halves the loads; what is expanded on the way is better used up.
 		base[parOrder] = max(base[parPanel], int64(b2i(!isa.EVEX)))
-		base[parBlock] = 768 // processors with AVX-512 have second-level caches of 1 to 2 MiB
+		base[parBlock] = blockKiB(isa)
 		if !isa.EVEX {
-			base[parBlock] = 128 // activations stream through the second-level cache of 256 or 512 KiB beside it
 			base[parPrefetch] = 2048 * (1 - base[parPanel])
 		}
 	case isa.EVEX:
@@ -52,6 +51,21 @@ func linearDefaults(isa ISA, p kernel.Problem) []kernel.Config {
 		}
 	}
 	return out
+}
+
+// blockKiB is how much of a weight matrix is kept for all rows: a part of the second-level cache, through which
+// activations and results stream beside it. A quarter was measured on AVX2 (RATIONALE.md), 768 KiB of 2 MiB
+// on AVX-512. Where the size is not known it is that of Zen 3 or of Sapphire Rapids.
+func blockKiB(isa ISA) int64 {
+	switch {
+	case isa.EVEX && isa.L2 > 0:
+		return max(64, int64(isa.L2)*3/8)
+	case isa.EVEX:
+		return 768
+	case isa.L2 > 0:
+		return max(64, int64(isa.L2)/4)
+	}
+	return 128
 }
 
 // defaultTiles lists register tiles, rows by streams by vectors of a panel, the best first.

@@ -277,3 +277,23 @@ func TestProbeProcessPrintsNothingElse(t *testing.T) {
 		t.Errorf("%q, %v", out, err)
 	}
 }
+
+// What backends are told of caches is a core's share.
+func TestBackendFeatures(t *testing.T) {
+	p, err := Read(t.Context(), Recorded(fixture(t, "smt-v2-quota"), "amd64"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	f := p.BackendFeatures(p.Features())
+	if f.Cache(1) != 48<<10 || f.Cache(2) != 2<<20 || f.Cache(3) != 107520<<10/2 || !f.Has("avx512f") || p.Features().Cache(2) != 0 {
+		t.Errorf("%v", f)
+	}
+	p.Topology.Caches[2].Shared = 8 // of four cores of two threads
+	if f := p.BackendFeatures(nil); f.Cache(2) != 512<<10 {
+		t.Errorf("shared by four: %v", f)
+	}
+	p.Topology.Caches = nil
+	if f := p.BackendFeatures(p.Features()); len(f) != len(p.Features()) {
+		t.Errorf("no caches known: %v", f)
+	}
+}

@@ -110,6 +110,41 @@ type Power struct {
 // Features are the usable features.
 func (p *Profile) Features() kernel.Features { return kernel.NewFeatures(p.Usable...) }
 
+// BackendFeatures are the given features and the caches of a core, as backends are told of them.
+func (p *Profile) BackendFeatures(f kernel.Features) kernel.Features {
+	for level := 1; level <= 3; level++ {
+		f = f.WithCache(level, p.cachePerCore(level))
+	}
+	return f
+}
+
+// cachePerCore is a core's share of a level of data cache, in bytes, 0 if it is not known. A cache that many
+// cores share, such as the second level of efficient cores, counts in equal parts.
+func (p *Profile) cachePerCore(level int) int64 {
+	for _, c := range p.Topology.Caches {
+		if c.Level == level && c.Type != "instruction" {
+			perCore := max(1, p.siblings())
+			return c.Bytes / int64(max(1, c.Shared/perCore))
+		}
+	}
+	return 0
+}
+
+// siblings is the number of logical CPUs of the core whose caches the profile describes.
+func (p *Profile) siblings() (n int) {
+	cpus := p.CPUs()
+	if len(cpus) == 0 {
+		return 1
+	}
+	first := p.Topology.CPUs[slices.IndexFunc(p.Topology.CPUs, func(c Logical) bool { return c.ID == cpus[0] })]
+	for _, c := range p.Topology.CPUs {
+		if c.Core == first.Core && c.Package == first.Package {
+			n++
+		}
+	}
+	return n
+}
+
 // Digest identifies the host by its hard fields.
 func (p *Profile) Digest() string { return kernel.KeyDigest(*p) }
 

@@ -39,7 +39,7 @@ func MaybeServe() { sdk.MaybeServe(Builtins()) }
 
 // Backends starts backends when they are first needed, in processes of their own.
 type Backends struct {
-	features kernel.Features
+	features kernel.Features // and caches
 	info     map[string]resolve.BackendInfo
 	sources  []host.Source
 
@@ -49,14 +49,14 @@ type Backends struct {
 
 // NewBackends finds the built-in backends that this host can run, and third parties in pluginDir. What
 // those say of themselves is remembered in cacheDir, "" for not at all.
-func NewBackends(ctx context.Context, features kernel.Features, pluginDir, cacheDir string) (*Backends, error) {
-	b := &Backends{features: features, info: map[string]resolve.BackendInfo{}}
+func NewBackends(ctx context.Context, h *Host, pluginDir, cacheDir string) (*Backends, error) {
+	b := &Backends{features: h.BackendFeatures(h.Features), info: map[string]resolve.BackendInfo{}}
 	for name, be := range Builtins() {
 		m, err := be.Manifest(ctx)
 		if err != nil {
 			return nil, err
 		}
-		if m.Arch != "" && m.Arch != runtime.GOARCH || !features.Has(m.Requires...) {
+		if m.Arch != "" && m.Arch != runtime.GOARCH || !b.features.Has(m.Requires...) {
 			continue
 		}
 		digest := srcdigest.Backend(name)

@@ -209,7 +209,7 @@ func (l *Loaded) load(ctx context.Context, s *cli.Shared, f *ModelFlags, ref run
 	if f.Pin {
 		memo = ""
 	}
-	b, err := NewBackends(ctx, l.Host.Features, s.PluginDir, memo)
+	b, err := NewBackends(ctx, l.Host, s.PluginDir, memo)
 	if err != nil {
 		return err
 	}

@@ -39,7 +39,7 @@ func decisionKey(t *testing.T, args ...string) string {
 		if err != nil {
 			return err
 		}
-		b, err := NewBackends(cmd.Context(), h.Features, "", "")
+		b, err := NewBackends(cmd.Context(), h, "", "")
 		if err != nil {
 			return err
 		}

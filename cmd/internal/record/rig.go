@@ -34,7 +34,7 @@ func newRig(ctx context.Context, f flags) (*rig, error) {
 	if r.host, err = app.NewHost(ctx, ""); err != nil {
 		return nil, err
 	}
-	if r.backends, err = app.NewBackends(ctx, r.host.Features, "", ""); err != nil {
+	if r.backends, err = app.NewBackends(ctx, r.host, "", ""); err != nil {
 		return nil, err
 	}
 	if r.suite, err = r.backends.Suite(ctx); err != nil {
