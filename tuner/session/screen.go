@@ -60,8 +60,10 @@ const smallGain = 0.03
 func (s screened) clear() bool { return s.Sure > smallGain }
 
 func (t *tune) screen(ctx context.Context) error {
+	if err := t.keepAside(ctx); err != nil {
+		return err
+	}
 	layouts := time.Duration(shareLayouts * float64(t.left()))
-	t.keepAside()
 	if t.keeping != "" {
 		layouts = 0
 	}

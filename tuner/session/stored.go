@@ -6,10 +6,12 @@ import (
 	"log/slog"
 	"maps"
 	"slices"
+	"time"
 
 	"github.com/tilewright/tilewright/cache"
 	"github.com/tilewright/tilewright/engine/model"
 	"github.com/tilewright/tilewright/kernel"
+	"github.com/tilewright/tilewright/search/stat"
 	"github.com/tilewright/tilewright/tuner/measure"
 )
 
@@ -65,9 +67,16 @@ func (t *tune) keepLayouts(ctx context.Context) error {
 	if k.Look.Status == cache.Miss || k.Decision.Imported || i < 0 {
 		return nil
 	}
-	phase, layouts := k.Decision.Evidence[i].Phase, map[model.Key]kernel.Layout{}
+	_, err := t.adopt(ctx, k.Decision.Evidence[i].Phase)
+	return err
+}
+
+// adopt makes the layouts of the stored winner of a phase those of this tune, before the model is loaded,
+// if the backends read all of them.
+func (t *tune) adopt(ctx context.Context, phase string) (bool, error) {
+	layouts := map[model.Key]kernel.Layout{}
 	for _, c := range t.classes {
-		l, ok := layoutIn(k.Decision.Arm, c)
+		l, ok := layoutIn(t.known().Decision.Arm, c)
 		if !ok {
 			continue
 		}
@@ -76,32 +85,60 @@ func (t *tune) keepLayouts(ctx context.Context) error {
 				continue
 			}
 			if _, err := t.lab.plan.Choice(ctx, c.Problem(t.Target.Numerics.Weights, m, l)); ctx.Err() != nil {
-				return ctx.Err()
+				return false, ctx.Err()
 			} else if err != nil {
 				slog.Warn("the stored winner of the other phase cannot be kept: its weights lie as no backend reads them now", "phase", phase, "why", err)
-				return nil
+				return false, nil
 			}
 		}
 		layouts[c.Key()] = l
 	}
 	maps.Copy(t.lab.plan.layouts, layouts)
 	t.keeping = phase
-	return nil
+	return true, nil
 }
 
-// keepAside does the same for a stored winner of a phase that was asked for and cannot be judged: the model
-// is loaded by then, so its layouts are kept only if they are those that were loaded. Where they are not,
-// the stored decision stays unless the search ends in its layouts (heldBack).
-func (t *tune) keepAside() {
-	k := t.known()
-	if t.keeping != "" || k.Look.Status == cache.Miss || k.Decision.Imported {
-		return
+// keepAside does the same for a stored winner of a phase that was asked for and cannot be judged. The model
+// is loaded by then: where its layouts are not those that were loaded it is loaded again, so that what the
+// other phase wins is measured, and can be stored, beside that winner. Where there is no time for that, the
+// stored decision stays unless the search ends in its layouts (heldBack). What was done is journalled: a
+// resumed search must ask for what it asked before.
+func (t *tune) keepAside(ctx context.Context) error {
+	if t.keeping != "" {
+		return nil
 	}
+	phase := t.toKeep()
+	if !t.done("keep", "", &phase) {
+		t.add("keep", "", phase)
+	}
+	if phase == "" || t.asLoaded(t.known().Decision.Arm) {
+		t.keeping = phase
+		return nil
+	}
+	if ok, err := t.adopt(ctx, phase); !ok {
+		return err
+	}
+	t.Progress("load again", "in the layouts of the stored winner of "+phase+", which cannot be judged")
+	t.lab.drop()
+	_, err := t.lab.runner(ctx)
+	return err
+}
+
+// toKeep is the phase of a stored winner that was asked for and cannot be judged, "" if there is none, or
+// none that there is time to load the model again for.
+func (t *tune) toKeep() (phase string) {
+	k := t.known()
+	if k.Look.Status == cache.Miss || k.Decision.Imported {
+		return ""
+	}
+	again := time.Duration(1.5 * t.lab.loaded.Seconds * 1e9)
+	fits := t.asLoaded(k.Decision.Arm) || t.left() > again+stat.MinPairs*t.duelTakes()+reserve
 	for _, e := range k.Decision.Evidence {
-		if t.aside[e.Phase] != "" && e.Decision == string(measure.Winner) && t.asLoaded(k.Decision.Arm) {
-			t.keeping = e.Phase
+		if fits && t.aside[e.Phase] != "" && e.Decision == string(measure.Winner) {
+			phase = e.Phase
 		}
 	}
+	return phase
 }
 
 // asLoaded reports whether an arm reads the weights as the default arm of this tune holds them.

@@ -18,8 +18,9 @@ import (
 
 // A tune for decode alone keeps the stored winner of prefill with its kernels, in whatever layout they read
 // the weights, also where it would find a faster layout for decode, and where prefill was asked for and
-// turned out too noisy: where the search does not end in its layout, the stored decision stays as it was,
-// and that is said. A winner whose layout no backend reads any more is dropped, and that is said.
+// turned out too noisy: the model is loaded again in its layout then. Where that turns out in
+// the confirmation, and the search did not end in its layout, the stored decision stays as it was, and that
+// is said. A winner whose layout no backend reads any more is dropped, and that is said.
 func TestOtherPhaseKeepsItsWinner(t *testing.T) {
 	for name, c := range map[string]struct {
 		layout kernel.Layout
@@ -27,8 +28,9 @@ func TestOtherPhaseKeepsItsWinner(t *testing.T) {
 		stays  bool
 		held   bool // nothing is written
 	}{
-		"default layout": {narrow, false, true, false}, "moved": {broad, false, true, false}, "set aside": {narrow, true, true, false},
-		"moved, set aside":    {broad, true, true, true},
+		"default layout": {narrow, false, true, false}, "moved": {broad, false, true, false},
+		"set aside": {narrow, true, true, false}, "moved, set aside": {broad, true, true, false},
+		"moved, disturbed":    {broad, true, true, true},
 		"no backend reads it": {kernel.Layout{Lanes: 5, Cols: 1}, false, false, false},
 	} {
 		h := newFakeHost()
@@ -37,9 +39,9 @@ func TestOtherPhaseKeepsItsWinner(t *testing.T) {
 			if a.Key.Problem.Layout == broad && !c.held {
 				return 1.5
 			}
-			return 1
+			return 1 + float64(a.Key.Config["chunk"]%3)/10
 		}
-		if c.asked {
+		if c.asked && !c.held {
 			h.noise[phasePrefill] = 0.6
 		}
 		var prefill kernel.Choice
@@ -48,6 +50,9 @@ func TestOtherPhaseKeepsItsWinner(t *testing.T) {
 			u.Suite.Backends["generic"] = choosy{u.Suite.Backends["generic"]}
 			prefill = u.variant(t, 512)
 			prefill.Problem.Layout = c.layout
+			if c.held {
+				u.Watch = onlyPrefill{h, u}
+			}
 			tell := u.Progress
 			u.Progress = func(stage, detail string) {
 				if tell(stage, detail); c.held && strings.Contains(detail, "not searched") {
@@ -145,4 +150,18 @@ func TestResumedTuneKnowsWhatItKnew(t *testing.T) {
 		t.Errorf("knew %v, then %v", r1.Choices, r2.Choices)
 	}
 	onlyOnce(t, after)
+}
+
+// onlyPrefill disturbs the passes of prefill in the confirmation.
+type onlyPrefill struct {
+	h *fakeHost
+	u *tune
+}
+
+func (onlyPrefill) Mark() any { return nil }
+func (w onlyPrefill) Disturbed(any) string {
+	if w.u.tuned != nil && w.h.benches[len(w.h.benches)-1].Test.Gen == 0 {
+		return "steal"
+	}
+	return ""
 }
