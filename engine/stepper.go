@@ -164,7 +164,8 @@ func (st *stepper) buffers(e *Engine) error {
 	for _, z := range sizes {
 		room += mem.Room(z.n)
 	}
-	b, err := mem.New(room, false)
+	// Rows of gate and up lie pages apart, and columns are walked.
+	b, err := mem.New(room, e.opt.Knobs.HugePages)
 	if err != nil {
 		return err
 	}

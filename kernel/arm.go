@@ -16,7 +16,7 @@ type Knobs struct {
 	PanelMinM      int      `json:"panel_min_m" key:"hard"`   // rows from which prefill uses the M=512 choice; fewer use smaller points
 	PrefillChunk   int      `json:"prefill_chunk" key:"hard"` // tokens of one forward pass
 	SpinMicros     int      `json:"spin_us" key:"hard"`       // spin before a worker parks
-	HugePages      bool     `json:"huge_pages" key:"hard"`    // madvise the weights
+	HugePages      bool     `json:"huge_pages" key:"hard"`    // madvise the weights and the buffers of a pass
 	KV             ElemType `json:"kv" key:"hard"`
 }
 

@@ -3,9 +3,9 @@
 package srcdigest
 
 var digests = map[string]string{
-	"kernel":          "3b8d164fc24b66539cb29a20456ecd4e5b4f4d421d0e1210618498bd49544479",
-	"engine":          "525ae349376f5065ddc5feebdef2d8087839a6391bca4f15e6460b24f41988c8",
-	"plugins/x86":     "3a7546d3234214202c344c9a21d7d4908f070f85506fe9eb8294b79c26ef28f3",
+	"kernel":          "b2a398e3ed7d3e90ea28aeca5c383c8cd111938ae73079445acf6959cf421a0d",
+	"engine":          "e26012c4528a052bb2aa3fe2094e5f2ac5dec0f84894c0de80d0a52f02ac2faa",
+	"plugins/x86":     "76d263a942dcc6ba8552ba237ab47701d6a92f927b14fe8e43a422c276f2e002",
 	"plugins/avx512":  "da6897d229254f62c9b7140bfa0d7ab61691430cf2e0590c1656b4e3273ffd1b",
 	"plugins/avxvnni": "fdacc12ad3904a9815b7583ea50f96bb89013d9008ddc734bd1054ac2355ddb3",
 	"plugins/avx2":    "f300d26d61b3ea16d829dad8208ea608efd21cc1d90d65f660a22c109d971521",

@@ -2,8 +2,25 @@ package x86
 
 import "github.com/tilewright/tilewright/kernel"
 
-// dynamicBytes are the codes of a matrix from which decode shares it out on demand.
-const dynamicBytes = 4 << 20
+// dynamicBytes are the codes of a matrix from which decode shares it out on demand; streamBytes and
+// streamPanel those of a matrix and of a panel from which it may walk four panels at once: a share of
+// fewer panels would not divide, and shorter panels gain nothing.
+const (
+	dynamicBytes = 4 << 20
+	streamBytes  = 1 << 20
+	streamPanel  = 16 << 10
+)
+
+// fourStreams reports whether decode on AVX2 walks four panels at once and leaves it to the hardware to
+// run ahead, which it does further in several pages than in one, and than prefetches reach. Where groups
+// are short and have offsets or sub-scales, sums in memory cost what that gains.
+func fourStreams(isa ISA, p kernel.Problem) bool {
+	return !isa.VNNI && p.M == 1 && p.Arith == kernel.A8 && p.Format.Super == kernel.SuperNone &&
+		(p.Format.Group >= 128 || !p.Format.Offset) &&
+		codeBytes(p) >= streamBytes && p.Layout.PanelBytes(p.Format, p.K) >= streamPanel
+}
+
+func codeBytes(p kernel.Problem) int { return p.N * p.K * p.Format.Bits / 8 }
 
 // linearDefaults are the declared defaults in order of preference: the first that the registers
 // allow counts. They were found by measuring on Zen 3 (AVX2) and Emerald Rapids (AVX-512).
@@ -11,7 +28,7 @@ func linearDefaults(isa ISA, p kernel.Problem) []kernel.Config {
 	base := kernel.Config{parHint: 1, parIMem: 1} // twice the tile
 	// Sharing out the end of a large matrix on demand evens out workers that differ, on whatever cores; the
 	// steps of a small model are over sooner than it pays.
-	base[parChunk] = int64(4 * b2i(p.M == 1 && p.N*p.K*p.Format.Bits/8 >= dynamicBytes))
+	base[parChunk] = int64(4 * b2i(p.M == 1 && codeBytes(p) >= dynamicBytes))
 	switch {
 	case p.M > 8:
 		// Unpacking pays where many rows share its work, and for six bits sooner.
@@ -25,6 +42,8 @@ func linearDefaults(isa ISA, p kernel.Problem) []kernel.Config {
 	case isa.EVEX:
 		base[parPrefetch] = 2048
 		base[parHi] = int64(b2i(p.M == 1 && p.Format.Group >= 64))
+	case fourStreams(isa, p):
+		base[parChunk] = min(base[parChunk], 1) // of four panels, as of one stream
 	default:
 		base[parPrefetch] = 1024
 		if p.M > 1 && p.Arith == kernel.A8 {
@@ -79,6 +98,8 @@ func defaultTiles(isa ISA, p kernel.Problem) [][3]int64 {
 		}
 	}
 	switch {
+	case fourStreams(isa, p):
+		tiles([3]int64{1, 4, 2}, [3]int64{1, 1, 2})
 	case p.M == 1 && !isa.VNNI:
 		tiles([3]int64{1, 1, 2})
 	case p.M == 1:

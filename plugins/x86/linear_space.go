@@ -32,7 +32,7 @@ func linearSpace(isa ISA, p kernel.Problem) (kernel.Space, error) {
 	if err := checkLinear(p); err != nil {
 		return kernel.Space{}, err
 	}
-	s := newSpace("4")
+	s := newSpace("5")
 	t := tile{p: p, isa: isa, mr: 1, streams: 1, vecs: 1}
 	integer, many := p.Arith != kernel.F32, p.M > 8
 	add := func(name, doc string, values []int64, names ...string) {
@@ -44,7 +44,7 @@ func linearSpace(isa ISA, p kernel.Problem) (kernel.Space, error) {
 	add(parOrder, "weights: activations from memory or kept in registers; rows: expanded weights kept", []int64{0, 1}, "weights", "rows")
 	add(parHi, "own accumulators for high nibbles, left in place", choose(isa.EVEX && p.Format.Bits == 4 && integer, []int64{0, 1}, []int64{0}), "no", "yes")
 	add(parFMem, "float accumulators", choose(t.grouped(), []int64{0, 1}, []int64{0}), "registers", "output tile")
-	add(parIMem, "int32 accumulators of int16 sums", choose(t.sums16() && p.M > 1, []int64{0, 1}, []int64{0}), "registers", "scratch")
+	add(parIMem, "int32 accumulators of int16 sums", choose(t.sums16(), []int64{0, 1}, []int64{0}), "registers", "scratch")
 	add(parPanel, "weights are unpacked to a panel once for all rows", choose(many && unpacks(p), []int64{0, 1}, []int64{0}), "no", "yes")
 	add(parKU, "k of one iteration of the inner loop", unrolls(t))
 	add(parPrefetch, "bytes ahead of the weights to prefetch", []int64{0, 512, 1024, 2048, 4096})
