@@ -185,6 +185,18 @@ func TestRefusalIsNoCrash(t *testing.T) {
 	}
 }
 
+// A job has a limit of its own: a caller that would wait for ever does not.
+func TestJobsHaveLimits(t *testing.T) {
+	r := start(t, "hang")
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	_, err := call[Benched](ctx, r, opBench, Bench{}, 100*time.Millisecond, nil)
+	var c *Crash
+	if !errors.As(err, &c) || !strings.Contains(c.Reason, "timeout") || ctx.Err() != nil {
+		t.Errorf("%v, context %v", err, ctx.Err())
+	}
+}
+
 // The caller's cancellation is not a crash: nothing is quarantined for it.
 func TestCancelIsNoCrash(t *testing.T) {
 	r := start(t, "hang")

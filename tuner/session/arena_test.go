@@ -124,6 +124,13 @@ func TestReceiptsConvictNobodyElse(t *testing.T) {
 	if err := a.blame(t.Context(), h, &runner.Crash{Reason: "killed"}); err != nil || len(a.bad) != 0 {
 		t.Errorf("%v, %v", err, a.bad)
 	}
+	one := h.Plans[0].Artifacts[0]
+	delete(a.proved, one)
+	if err := a.blame(t.Context(), h, &runner.Crash{Reason: "killed"}); err != nil || len(a.bad) != 1 || a.bad[one].why == "" {
+		t.Errorf("the only one that never ran before was not found: %v, %v", err, a.bad)
+	}
+	clear(a.bad)
+	a.proved[one] = true
 	if err := a.blame(t.Context(), h, &runner.Refusal{Job: "step", Why: "context"}); err == nil {
 		t.Error("a refusal that is nobody's fault went on")
 	}

@@ -197,3 +197,20 @@ func TestFloorIsHonest(t *testing.T) {
 		}
 	}
 }
+
+// Pairs of the floor that something disturbed are dropped and counted, whatever they say.
+func TestDisturbedPairsOfTheFloor(t *testing.T) {
+	h := newFakeHost()
+	u := onFake(t, h, 10*time.Minute, 1, 512)
+	blocks = 0
+	u.Watch = disturbing{func(n int) bool { return n%2 == 0 }}
+	p, _ := h.start(t.Context(), u.lab.plan)
+	if err := u.floor(t.Context(), p); err != nil {
+		t.Fatal(err)
+	}
+	for phase, f := range u.res.Floors {
+		if f.Dropped < f.Kept-1 || f.Dropped == 0 || f.Kept < stat.MinPairs {
+			t.Errorf("%s: kept %d, dropped %d", phase, f.Kept, f.Dropped)
+		}
+	}
+}

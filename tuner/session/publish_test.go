@@ -65,11 +65,14 @@ func TestBusyMachineIsLabelled(t *testing.T) {
 		h := newFakeHost()
 		h.noise[phaseDecode], h.noise[phasePrefill] = c.noise, c.noise
 		h.gain[phaseDecode], h.gain[phasePrefill] = 1.2, 1.2
-		u, _, err := whole(t, h, 10*time.Minute, func(u *tune) {
-			u.AllowBusy = c.busy
-			h.take(t, u, u.Budget, 1, 512)
-		})
-		if err != nil {
+		u := onFake(t, h, 10*time.Minute, 1, 512)
+		u.AllowBusy = c.busy
+		p, _ := h.start(t.Context(), u.lab.plan)
+		if err := u.floor(t.Context(), p); err != nil {
+			t.Fatal(err)
+		}
+		found, err := u.confirm(t.Context())
+		if err := u.conclude(t.Context(), found, err); err != nil {
 			t.Errorf("%s: %v", name, err)
 		}
 		key, err := u.Target.DecisionKey()
