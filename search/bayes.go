@@ -17,9 +17,7 @@ type bayes struct {
 	*surface
 	limit int
 	def   point
-	arms  []arm          // measured, first told first
-	armOf []int          // of each in the order of what was told, -1 for none
-	slot  map[uint64]int // of an arm, by point.key
+	arms  []arm // of what was told, in its order
 	seen  []batch
 	told  int // observations
 	fresh int // of them since the model was fitted
@@ -30,10 +28,11 @@ type bayes struct {
 	ascents ascent
 }
 
-// arm is a configuration that was measured: what the model expects of it, and the sum of what that
-// leaves over n blocks.
+// arm is a configuration that was told: what the model expects of it, and the sum of what that leaves
+// over n timings, none of the control or of one that failed.
 type arm struct {
 	p        point
+	x        []float64 // features
 	expected float64
 	sum, n   float64
 }
@@ -45,9 +44,9 @@ type batch struct {
 }
 
 type observation struct {
-	slot int
-	y    float64
-	n    float64 // timings
+	arm int
+	y   float64
+	n   float64 // timings
 }
 
 const (
@@ -66,7 +65,7 @@ func NewBayes(s kernel.Space, seed uint64, limit, blocks int) (Strategy, error) 
 	if err != nil {
 		return nil, err
 	}
-	b := &bayes{memory: m, surface: newSurface(s), limit: limit, def: m.locate(s.Default()), slot: map[uint64]int{}}
+	b := &bayes{memory: m, surface: newSurface(s), limit: limit, def: m.locate(s.Default())}
 	b.sums = newSums(b.dim)
 	b.draws, b.ascents = b.newTable(), newAscent(len(s.Params))
 	return b, nil
@@ -87,7 +86,7 @@ func (b *bayes) Ask(n int) []Candidate {
 		}
 	}
 	n = min(n-len(again), b.limit)
-	out := b.propose(b.locate(b.space.Default()), nil)
+	out := b.propose(b.def, nil)
 	for i := 0; len(out) < n && b.model != nil && i < 2*n; i++ {
 		var p point
 		if i%bayesNear == 0 {
@@ -114,28 +113,23 @@ func (b *bayes) near(top []ranking) point {
 	if len(top) == 0 {
 		return nil
 	}
-	r := b.order[top[b.rng.IntN(min(bayesLeaders, len(top)))].told]
-	return b.mutate(b.locate(r.Config))
+	return b.mutate(b.arms[top[b.rng.IntN(min(bayesLeaders, len(top)))].told].p)
 }
 
 // Tell remembers a batch.
 func (b *bayes) Tell(rs []Result) {
-	b.memory.Tell(rs)
 	var got batch
-	p := make(point, len(b.space.Params))
 	for _, r := range rs {
-		if !r.usable() || r.Blocks >= known || !b.find(r.Config, p) {
-			continue
-		}
-		key := p.key()
-		at, ok := b.slot[key]
-		if !ok {
-			at = len(b.arms)
-			b.slot[key] = at
-			b.arms = append(b.arms, arm{p: slices.Clone(p)})
+		at := b.note(r)
+		if at == len(b.arms) {
+			a := arm{p: slices.Clone(b.found), x: b.features(b.found)}
 			if b.model != nil {
-				b.arms[at].expected = b.value(b.model.table, p)
+				a.expected = dot(a.x, b.model.mean)
 			}
+			b.arms = append(b.arms, a)
+		}
+		if at < 0 || !r.usable() || r.Blocks >= known {
+			continue
 		}
 		got.of = append(got.of, observation{at, r.Score, r.weight()})
 		got.control = max(got.control, r.against())
@@ -174,25 +168,12 @@ func (b *bayes) leaders(k int) []ranking {
 			continue
 		}
 		score := r.Score
-		if at := b.armAt(i); at >= 0 && b.model != nil && r.Blocks < known {
-			score = b.estimate(&b.arms[at])
+		if a := &b.arms[i]; a.n > 0 && r.Blocks < known {
+			score = b.estimate(a)
 		}
 		top = place(top, k, ranking{score, i})
 	}
 	return top
-}
-
-// armAt is the arm of what was told at a place in the order, -1 if it was not measured.
-func (b *bayes) armAt(i int) int {
-	for k := len(b.armOf); k <= i; k++ {
-		b.armOf = append(b.armOf, -1)
-	}
-	if b.armOf[i] < 0 {
-		if at, ok := b.slot[b.locate(b.order[i].Config).key()]; ok {
-			b.armOf[i] = at
-		}
-	}
-	return b.armOf[i]
 }
 
 // Estimate is the posterior mean of a measured configuration.
@@ -200,8 +181,8 @@ func (b *bayes) Estimate(c kernel.Config) (float64, bool) {
 	if b.fresh > 0 {
 		b.fit()
 	}
-	at, ok := b.slot[b.locate(c).key()]
-	if !ok {
+	at, ok := b.places[b.key(b.locate(c))]
+	if !ok || b.arms[at].n == 0 {
 		return 0, false
 	}
 	return b.estimate(&b.arms[at]), true

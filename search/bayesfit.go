@@ -11,18 +11,13 @@ import (
 // measurements and configurations lie from them.
 type posterior struct {
 	mean   []float64
-	chol   []float64 // L, lower, row-major
-	table  *table    // of mean
-	noise  float64   // variance of a block
-	spread float64   // variance of configurations around the model
-	sure   bool      // the noise rests on data
-	scale  scales
-	solved scales    // that chol is of
+	noise  float64 // variance of a block
+	spread float64 // variance of configurations around the model
+	sure   bool    // the noise rests on data
+	factor *factor
+	spare  *factor   // scratch of rescale
 	weight []float64 // scratch of draw
 }
-
-// scales are the prior standard deviations of a main effect and of an interaction.
-type scales struct{ main, pair float64 }
 
 // Before there are data.
 const (
@@ -41,11 +36,10 @@ type sums struct {
 	yy, n  float64
 	rows   []float64 // scratch
 	mean   []float64
-	try    []float64
 }
 
 func newSums(d int) sums {
-	return sums{xx: make([]float64, d*d), xy: make([]float64, d), mean: make([]float64, d), try: make([]float64, d*d)}
+	return sums{xx: make([]float64, d*d), xy: make([]float64, d), mean: make([]float64, d)}
 }
 
 // fit computes the posterior of all that was told, at the noise that the residues of the last one had
@@ -56,22 +50,19 @@ func (b *bayes) fit() {
 	}
 	m := b.model
 	if m == nil {
-		m = &posterior{noise: bayesNoise * bayesNoise, scale: scales{bayesMain, bayesPair}, table: b.newTable(),
-			mean: make([]float64, b.dim), chol: make([]float64, b.dim*b.dim), weight: make([]float64, b.dim)}
+		m = &posterior{noise: bayesNoise * bayesNoise, mean: make([]float64, b.dim), weight: make([]float64, b.dim),
+			factor: newFactor(b.dim, b.mains), spare: newFactor(b.dim, b.mains)}
+		m.factor.scales = scales{bayesMain, bayesPair}
 		b.model = m
 	}
 	noise := m.noise + m.spread
-	m.solved = scales{}
 	b.rescale(m, noise)
-	if m.solved != m.scale {
-		b.factor(m, noise, m.scale)
-	}
-	solveUpper(m.chol, m.mean)
-	b.tabulate(m.mean, m.table)
+	copy(m.mean, m.factor.half)
+	solveUpper(m.factor.l, m.mean)
 	m.noise, m.spread, m.sure = noise/2, noise/2, false
 	for i := range b.arms {
 		a := &b.arms[i]
-		a.expected, a.sum, a.n = b.value(m.table, a.p), 0, 0
+		a.expected, a.sum, a.n = dot(a.x, m.mean), 0, 0
 	}
 	for _, got := range b.seen {
 		b.credit(got)
@@ -84,7 +75,7 @@ func (b *bayes) fit() {
 func (b *bayes) credit(got batch) {
 	effect := b.effect(got)
 	for _, o := range got.of {
-		a := &b.arms[o.slot]
+		a := &b.arms[o.arm]
 		a.sum += o.n * (o.y - a.expected - effect)
 		a.n += o.n
 	}
@@ -94,7 +85,7 @@ func (b *bayes) credit(got batch) {
 func (b *bayes) effect(got batch) float64 {
 	var sum, n float64
 	for _, o := range got.of {
-		sum += (o.y - b.arms[o.slot].expected) * o.n
+		sum += (o.y - b.arms[o.arm].expected) * o.n
 		n += o.n
 	}
 	return sum / (n + got.control)
@@ -114,12 +105,12 @@ func (b *bayes) spreads() {
 	for _, got := range b.seen {
 		effect := b.effect(got)
 		for _, o := range got.of {
-			x := (o.y - b.arms[o.slot].expected - effect) * math.Sqrt(o.n)
+			x := (o.y - b.arms[o.arm].expected - effect) * math.Sqrt(o.n)
 			all = append(all, math.Abs(x))
-			if was := first[o.slot]; was == was {
+			if was := first[o.arm]; was == was {
 				again = append(again, math.Abs(x-was)/math.Sqrt2)
 			} else {
-				first[o.slot] = x
+				first[o.arm] = x
 			}
 		}
 	}
@@ -146,7 +137,7 @@ func (b *bayes) learn(got batch) {
 		b.pull(got.of)
 	}
 	d, s := b.dim, &b.sums
-	if need := d * len(got.of); len(s.rows) < need {
+	if need := (len(got.of) + 3) / 4 * 4 * d; len(s.rows) < need { // square takes four rows at a time
 		s.rows = make([]float64, need)
 	}
 	clear(s.mean)
@@ -154,42 +145,37 @@ func (b *bayes) learn(got batch) {
 	for _, o := range got.of {
 		n += o.n
 	}
-	for i, o := range got.of {
-		x := s.rows[i*d : (i+1)*d]
-		b.features(b.arms[o.slot].p, x)
-		for k, v := range x {
-			s.mean[k] += o.n * v / n
+	for _, o := range got.of {
+		for k, v := range b.arms[o.arm].x {
+			s.mean[k] += o.n / n * v
 		}
 		my += o.n * o.y / n
 	}
 	theta := 1 - 1/math.Sqrt(1+n/got.control) // quasi-demeaning of a random effect (Wooldridge 2010, 10.4)
 	for i, o := range got.of {
-		x := s.rows[i*d : (i+1)*d]
-		for k := range x {
-			x[k] -= theta * s.mean[k]
-		}
-		s.add(x, o.y-theta*my, o.n)
+		s.add(s.rows[i*d:(i+1)*d], b.arms[o.arm].x, theta, o.y-theta*my, o.n)
 	}
 	s.square(len(got.of), d)
 }
 
-// add adds w y x to xy, and scales x by the root of w for square.
-func (s *sums) add(x []float64, y, w float64) {
+// add adds w y (x - theta mean) to xy, and leaves its factor of x times the root of w in row, for square.
+func (s *sums) add(row, x []float64, theta, y, w float64) {
 	s.yy += w * y * y
 	s.n++
 	root := math.Sqrt(w)
+	y *= root
+	mean, xy := s.mean[:len(x)], s.xy[:len(x)]
+	row = row[:len(x)]
 	for i, v := range x {
-		s.xy[i] += w * y * v
-		x[i] = root * v
+		v = root * (v - theta*mean[i])
+		xy[i] += y * v
+		row[i] = v
 	}
 }
 
 // square adds x x' of each of n rows to the lower half of xx, four rows at a time.
 func (s *sums) square(n, d int) {
 	for ; n%4 != 0; n++ {
-		if len(s.rows) < (n+1)*d {
-			s.rows = append(s.rows, make([]float64, (n+1)*d-len(s.rows))...)
-		}
 		clear(s.rows[n*d : (n+1)*d])
 	}
 	for r := 0; r < n; r += 4 {
@@ -210,76 +196,11 @@ func (s *sums) square(n, d int) {
 func (b *bayes) pull(batch []observation) {
 	rs := make([]float64, len(batch))
 	for i, o := range batch {
-		rs[i] = o.y - b.arms[o.slot].expected
+		rs[i] = o.y - b.arms[o.arm].expected
 	}
 	level, clip := stat.Median(rs), bayesClip*math.Sqrt(b.model.noise+b.model.spread)
 	for i, r := range rs {
 		batch[i].y -= (r - level) - max(-clip, min(clip, r-level))
-	}
-}
-
-// factor computes L, and L' times the weights in mean, at a noise variance and prior scales, and returns
-// the log of the marginal likelihood of the data (Bishop 2006, 3.86) but for a constant.
-func (b *bayes) factor(m *posterior, noise float64, sc scales) float64 {
-	d := b.dim
-	for i := range d {
-		copy(m.chol[i*d:i*d+i+1], b.sums.xx[i*d:i*d+i+1])
-	}
-	for i := range d {
-		s := sc.main
-		if i >= b.mains {
-			s = sc.pair
-		}
-		m.chol[i*d+i] += noise / (s * s)
-	}
-	prior := float64(b.mains)*math.Log(noise/(sc.main*sc.main)) + float64(d-b.mains)*math.Log(noise/(sc.pair*sc.pair))
-	cholesky(m.chol, d)
-	m.solved = sc
-	copy(m.mean, b.sums.xy)
-	solveLower(m.chol, m.mean)
-	fit, det := 0.0, 1.0
-	logDet := 0.0
-	for i, x := range m.mean {
-		fit += x * x
-		if det *= m.chol[i*d+i]; det > 1e100 || det < 1e-100 {
-			logDet, det = logDet+math.Log(det), 1
-		}
-	}
-	return prior/2 - logDet - math.Log(det) - (b.sums.yy-fit)/(2*noise)
-}
-
-// Prior scales move by a factor at a time, within bounds, while the data are few enough for them to
-// matter.
-const (
-	scaleStep = 1.6
-	scaleLow  = 0.004
-	scaleHigh = 1.0
-	scaleData = 3 // observations a feature after which the scales stay
-)
-
-// rescale moves the scales of the prior to neighbours that explain the data better.
-func (b *bayes) rescale(m *posterior, noise float64) {
-	if b.sums.n > float64(scaleData*b.dim) {
-		return
-	}
-	best := b.factor(m, noise, m.scale)
-	try := func(main, pair float64) bool {
-		sc := scales{m.scale.main * main, m.scale.pair * pair}
-		if min(sc.main, sc.pair) < scaleLow || max(sc.main, sc.pair) > scaleHigh {
-			return false
-		}
-		l := b.factor(m, noise, sc)
-		if l > best {
-			best, m.scale = l, sc
-			return true
-		}
-		return false
-	}
-	if !try(scaleStep, 1) {
-		try(1/scaleStep, 1)
-	}
-	if !try(1, scaleStep) {
-		try(1, 1/scaleStep)
 	}
 }
 
@@ -289,7 +210,7 @@ func (m *posterior) draw(rng *rand.Rand) []float64 {
 	for i := range m.weight {
 		m.weight[i] = sd * rng.NormFloat64()
 	}
-	solveUpper(m.chol, m.weight)
+	solveUpper(m.factor.l, m.weight)
 	for i, x := range m.mean {
 		m.weight[i] += x
 	}

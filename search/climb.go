@@ -8,12 +8,13 @@ import (
 // ascent is the scratch of climb.
 type ascent struct {
 	p, best point
+	key     uint64    // of p
 	slope   []float64 // of each parameter, by its place, as the others are
 	turn    []int
 }
 
 func newAscent(n int) ascent {
-	return ascent{make(point, n), make(point, n), make([]float64, n), make([]int, n)}
+	return ascent{p: make(point, n), best: make(point, n), slope: make([]float64, n), turn: make([]int, n)}
 }
 
 // climb returns the best unseen member that coordinate ascents over the values of a table come across.
@@ -25,7 +26,7 @@ func (b *bayes) climb(t *table) point {
 			return nil
 		}
 		at := b.enter(t, a)
-		if at > top && !b.asked[a.p.key()] {
+		if at > top && !b.asked[a.key] {
 			top = at
 			copy(a.best, a.p)
 		}
@@ -52,6 +53,7 @@ func (b *bayes) climb(t *table) point {
 // enter computes the slopes at a point and returns its value.
 func (b *bayes) enter(t *table, a *ascent) float64 {
 	at, n := 0.0, len(a.p)
+	a.key = b.key(a.p)
 	for i, v := range a.p {
 		s := 0.0
 		for k, u := range a.p {
@@ -75,7 +77,7 @@ func (b *bayes) ascend(t *table, a *ascent, i int, at, top float64, moved bool) 
 		if a.p[i] = v; !b.moves(a.p, i) {
 			continue
 		}
-		if x > top && !b.asked[a.p.key()] {
+		if x > top && !b.asked[a.key+uint64(v-was)*b.mix[i]] {
 			top = x
 			copy(a.best, a.p)
 		}
@@ -84,6 +86,7 @@ func (b *bayes) ascend(t *table, a *ascent, i int, at, top float64, moved bool) 
 		}
 	}
 	a.p[i] = keep
+	a.key += uint64(keep-was) * b.mix[i]
 	if d := b.place[i][keep] - b.place[i][was]; d != 0 {
 		for k := range n {
 			a.slope[k] += t.pair[k*n+i] * d

@@ -87,7 +87,7 @@ func (d *descent) restart() bool {
 		return false
 	}
 	d.center, d.known, d.moved, d.score = d.locate(fresh[0].Config), false, true, math.Inf(-1)
-	delete(d.asked, d.center.key()) // Ask proposes it as the centre
+	delete(d.asked, d.key(d.center)) // Ask proposes it as the centre
 	d.params = nil
 	return false
 }
@@ -95,7 +95,7 @@ func (d *descent) restart() bool {
 // Tell moves the centre to the best of a batch that beats it.
 func (d *descent) Tell(rs []Result) {
 	d.memory.Tell(rs)
-	if r := d.results[d.center.key()]; r != nil && r.usable() {
+	if r := d.told(d.config(d.center)); r != nil && r.usable() {
 		d.score = r.Score
 	}
 	for _, r := range rs {

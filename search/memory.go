@@ -11,11 +11,12 @@ import (
 // memory is what every strategy remembers: what it proposed, what came back, what failed.
 type memory struct {
 	*grid
-	rng     *rand.Rand
-	blocks  int                // blocks of a first measurement
-	asked   map[uint64]bool    // proposed at least once, by point.key
-	results map[uint64]*Result // told, merged
-	order   []*Result          // the same, first told first
+	rng    *rand.Rand
+	blocks int             // blocks of a first measurement
+	asked  map[uint64]bool // proposed at least once, by key
+	order  []*Result       // what was told, merged, first told first
+	places map[uint64]int  // in order, by key
+	found  point           // scratch of note
 }
 
 func newMemory(s kernel.Space, seed uint64, blocks int) (*memory, error) {
@@ -24,26 +25,33 @@ func newMemory(s kernel.Space, seed uint64, blocks int) (*memory, error) {
 		return nil, err
 	}
 	return &memory{grid: g, rng: rand.New(rand.NewPCG(seed, 0x5ea4)), blocks: max(blocks, 1),
-		asked: map[uint64]bool{}, results: map[uint64]*Result{}}, nil
+		asked: map[uint64]bool{}, places: map[uint64]int{}, found: make(point, len(s.Params))}, nil
 }
 
 // Tell merges results: scores of the same configuration are averaged by weight, a failure is final.
 // What is not a member of the space is ignored.
 func (m *memory) Tell(rs []Result) {
-	p := make(point, len(m.space.Params))
 	for _, r := range rs {
-		if !m.find(r.Config, p) {
-			continue
-		}
-		key := p.key()
-		m.asked[key] = true
-		if old := m.results[key]; old != nil {
-			old.merge(r)
-			continue
-		}
-		m.order = append(m.order, &r)
-		m.results[key] = &r
+		m.note(r)
 	}
+}
+
+// note remembers a result and returns its place in the order, -1 if it is not of a member. The point is
+// in found.
+func (m *memory) note(r Result) int {
+	if !m.find(r.Config, m.found) {
+		return -1
+	}
+	key := m.key(m.found)
+	at, ok := m.places[key]
+	if ok {
+		m.order[at].merge(r)
+		return at
+	}
+	m.asked[key] = true
+	m.places[key] = len(m.order)
+	m.order = append(m.order, &r)
+	return len(m.order) - 1
 }
 
 // Best lists the k best results, ties in the order first told.
@@ -87,7 +95,7 @@ func (r *Result) usable() bool { return r.Failure == "" && r.Blocks > 0 && !math
 
 // propose appends p to out and marks it as asked, unless it was asked before.
 func (m *memory) propose(p point, out []Candidate) []Candidate {
-	if key := p.key(); !m.asked[key] {
+	if key := m.key(p); !m.asked[key] {
 		m.asked[key] = true
 		out = append(out, Candidate{m.config(p), m.blocks})
 	}
@@ -95,7 +103,12 @@ func (m *memory) propose(p point, out []Candidate) []Candidate {
 }
 
 // told returns what is known of a configuration, nil if nothing is.
-func (m *memory) told(c kernel.Config) *Result { return m.results[m.locate(c).key()] }
+func (m *memory) told(c kernel.Config) *Result {
+	if at, ok := m.places[m.key(m.locate(c))]; ok {
+		return m.order[at]
+	}
+	return nil
+}
 
 // repeats is how many draws of known members in a row make fresh scan for the rest.
 const repeats = 16

@@ -12,16 +12,6 @@ import (
 // point is a configuration as indices into the values of each parameter.
 type point []int
 
-// key identifies a point within its space: a hash of 64 bits, which no two points of a search share.
-func (p point) key() uint64 {
-	h := uint64(len(p))
-	for _, v := range p {
-		h = (h ^ uint64(v+1)) * 0x9e3779b97f4a7c15
-		h ^= h >> 29
-	}
-	return h
-}
-
 // term is a product of parameters: coef times the product of the values of params.
 type term struct {
 	coef   int64
@@ -39,6 +29,7 @@ type grid struct {
 	space  kernel.Space
 	bounds []bound
 	low    []int64   // smallest value of each parameter
+	mix    []uint64  // factor of each parameter in a key
 	of     [][]bound // those that each parameter is in
 	prune  bool      // lower bounds hold: no value and no coefficient is negative
 }
@@ -47,10 +38,12 @@ func newGrid(s kernel.Space) (*grid, error) {
 	if err := s.Validate(); err != nil {
 		return nil, err
 	}
-	g := &grid{space: s, prune: true, low: make([]int64, len(s.Params))}
+	g := &grid{space: s, prune: true, low: make([]int64, len(s.Params)), mix: make([]uint64, len(s.Params))}
+	rng := rand.New(rand.NewPCG(uint64(len(s.Params)), 0x6b79))
 	index := make(map[string]int, len(s.Params))
 	for i, p := range s.Params {
 		index[p.Name] = i
+		g.mix[i] = rng.Uint64() | 1
 		g.low[i] = p.Values[0]
 		for _, v := range p.Values {
 			g.low[i] = min(g.low[i], v)
@@ -89,6 +82,15 @@ func newGrid(s kernel.Space) (*grid, error) {
 }
 
 const open = -1 // the index of a parameter that has no value yet
+
+// key identifies a point: a hash of 64 bits, linear in the indices, which no two points of a search share.
+func (g *grid) key(p point) uint64 {
+	h := uint64(0)
+	for i, v := range p {
+		h += uint64(v) * g.mix[i]
+	}
+	return h
+}
 
 // allows reports whether p, whose open parameters are -1, may still become a member.
 func (g *grid) allows(p point) bool { return g.within(p, g.bounds) }

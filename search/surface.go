@@ -2,6 +2,7 @@ package search
 
 import (
 	"math"
+	"slices"
 
 	"github.com/tilewright/tilewright/kernel"
 )
@@ -28,27 +29,14 @@ const (
 func newSurface(s kernel.Space) *surface {
 	f := &surface{}
 	for _, p := range s.Params {
-		n, def := len(p.Values), 0
-		place, cov := make([]float64, n), make([]float64, n*n)
+		n, def := len(p.Values), max(0, slices.Index(p.Values, p.Default))
+		place := make([]float64, n)
 		for v := range n {
 			if n > 1 {
 				place[v] = 2*float64(v)/float64(n-1) - 1
 			}
-			if p.Values[v] == p.Default {
-				def = v
-			}
-			for u := range n {
-				d := float64(u-v) / reach
-				cov[v*n+u] = alike * math.Exp(-d*d/2)
-			}
-			cov[v*n+v] = 1
 		}
-		cholesky(cov, n)
-		rows := make([][]float64, n)
-		for v := range n {
-			rows[v] = cov[v*n : v*n+v+1]
-		}
-		f.at, f.roots, f.place, f.from = append(f.at, f.mains), append(f.roots, rows), append(f.place, place), append(f.from, def)
+		f.at, f.roots, f.place, f.from = append(f.at, f.mains), append(f.roots, roots(n)), append(f.place, place), append(f.from, def)
 		f.mains += n
 	}
 	f.at = append(f.at, f.mains)
@@ -56,9 +44,27 @@ func newSurface(s kernel.Space) *surface {
 	return f
 }
 
-// features writes the features of p.
-func (f *surface) features(p point, x []float64) {
-	clear(x)
+// roots are the rows of a root of the covariance of the effects of n values.
+func roots(n int) [][]float64 {
+	cov := make([]float64, n*n)
+	for v := range n {
+		for u := range n {
+			d := float64(u-v) / reach
+			cov[v*n+u] = alike * math.Exp(-d*d/2)
+		}
+		cov[v*n+v] = 1
+	}
+	cholesky(cov, n, n)
+	rows := make([][]float64, n)
+	for v := range n {
+		rows[v] = cov[v*n : v*n+v+1]
+	}
+	return rows
+}
+
+// features are those of p.
+func (f *surface) features(p point) []float64 {
+	x := make([]float64, f.dim)
 	for i, v := range p {
 		for k, r := range f.roots[i][v] {
 			x[f.at[i]+k] += r
@@ -74,6 +80,7 @@ func (f *surface) features(p point, x []float64) {
 			k++
 		}
 	}
+	return x
 }
 
 // table is a set of weights made ready to value points: the effect of each value, and of each pair
@@ -81,7 +88,6 @@ func (f *surface) features(p point, x []float64) {
 type table struct {
 	main [][]float64
 	pair []float64
-	base float64 // of the default
 }
 
 func (f *surface) newTable() *table {
@@ -107,22 +113,6 @@ func (f *surface) tabulate(w []float64, t *table) {
 			k++
 		}
 	}
-	t.base = 0
-	t.base = f.value(t, f.from)
-}
-
-// value is what a table says of a point, over the default.
-func (f *surface) value(t *table, p point) float64 {
-	n, s := len(p), -t.base
-	for i, v := range p {
-		s += t.main[i][v]
-		x := 0.0
-		for j, u := range p[:i] {
-			x += t.pair[i*n+j] * f.place[j][u]
-		}
-		s += x * f.place[i][v]
-	}
-	return s
 }
 
 // dot is the product of a with as many of b.
@@ -142,22 +132,25 @@ func dot(a, b []float64) float64 {
 	return s0 + s1 + s2 + s3
 }
 
-// cholesky replaces the lower half of a positive definite matrix by its factor.
-func cholesky(a []float64, d int) {
-	for i := range d {
-		ri := a[i*d : i*d+i+1]
-		j := 0
-		for ; j+2 <= i; j += 2 { // two at a time read the row once
+// cholesky replaces the first n columns of the lower half of a positive definite matrix, of rows d apart,
+// by those of its factor, as far as there are rows.
+func cholesky(a []float64, d, n int) {
+	for i := 0; i*d < len(a); i++ {
+		ri := a[i*d : i*d+min(i+1, n)]
+		j, most := 0, min(i, n)
+		for ; j+2 <= most; j += 2 { // two at a time read the row once
 			rj, rk := a[j*d:j*d+j+1], a[(j+1)*d:(j+1)*d+j+2]
 			s, t := dot2(rj[:j], rk, ri)
 			x := (ri[j] - s) / rj[j]
 			ri[j], ri[j+1] = x, (ri[j+1]-t-rk[j]*x)/rk[j+1]
 		}
-		if j < i {
+		if j < most {
 			rj := a[j*d : j*d+j+1]
 			ri[j] = (ri[j] - dot(rj[:j], ri)) / rj[j]
 		}
-		ri[i] = math.Sqrt(max(ri[i]-dot(ri[:i], ri), 1e-12))
+		if i < n {
+			ri[i] = math.Sqrt(max(ri[i]-dot(ri[:i], ri), 1e-12))
+		}
 	}
 }
 

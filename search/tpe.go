@@ -152,7 +152,7 @@ func (t *tpe) draw(good, ratio [][]float64) point {
 		for i, v := range p {
 			score += ratio[i][v]
 		}
-		if score > top && !t.asked[p.key()] {
+		if score > top && !t.asked[t.key(p)] {
 			best, top = p, score
 		}
 	}
