@@ -5,7 +5,7 @@ package srcdigest
 var digests = map[string]string{
 	"kernel":          "b2a398e3ed7d3e90ea28aeca5c383c8cd111938ae73079445acf6959cf421a0d",
 	"engine":          "e26012c4528a052bb2aa3fe2094e5f2ac5dec0f84894c0de80d0a52f02ac2faa",
-	"plugins/x86":     "76d263a942dcc6ba8552ba237ab47701d6a92f927b14fe8e43a422c276f2e002",
+	"plugins/x86":     "1b43adf9074ab723707e8a6240c50cf520b03a23bea4e3b1a5d1909904b2050e",
 	"plugins/avx512":  "da6897d229254f62c9b7140bfa0d7ab61691430cf2e0590c1656b4e3273ffd1b",
 	"plugins/avxvnni": "fdacc12ad3904a9815b7583ea50f96bb89013d9008ddc734bd1054ac2355ddb3",
 	"plugins/avx2":    "f300d26d61b3ea16d829dad8208ea608efd21cc1d90d65f660a22c109d971521",

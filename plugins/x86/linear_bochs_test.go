@@ -165,3 +165,35 @@ func TestLinearEmulated(t *testing.T) {
 	run()
 	t.Logf("%d artifacts", n)
 }
+
+// Nibbles left in place: the defaults of one row, with codes and activations at their extremes among them.
+func TestNibblesInPlaceEmulated(t *testing.T) {
+	bochs.Need(t)
+	var b bochs.Batch
+	var queue []*emulated
+	r := rand.New(rand.NewPCG(6, 6))
+	for _, p := range linearProblems() {
+		if p.M != 1 || p.Format.Bits != 4 || p.Arith == kernel.F32 || p.Layout.Cols != 2 {
+			continue
+		}
+		c := spaceOf(t, AVX512, p).Default()
+		if c[parHi] == 0 {
+			continue
+		}
+		for range 3 { // one in three has the extremes
+			e := newEmulated(t, r, emit(t, AVX512, p, c))
+			e.add(t, &b)
+			queue = append(queue, e)
+		}
+	}
+	b.RunTest(t)
+	for _, e := range queue {
+		if err := e.check(); err != nil {
+			t.Errorf("%s [%s]: %v", e.p, e.a.Key.Config, err)
+		}
+	}
+	if len(queue) == 0 {
+		t.Error("no default leaves nibbles in place")
+	}
+	t.Logf("%d runs", len(queue))
+}

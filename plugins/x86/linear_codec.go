@@ -66,13 +66,17 @@ func codecOf(f kernel.Format, arith kernel.Arith, panel bool) codec {
 	return c
 }
 
+// inPlace reports whether plane p of nibbles stays where it is and has accumulators of its own, sixteen times
+// too large: the one that would need a shift beside its mask. A sum of 128 k is at most 16*15*32767*32.
+func (l *linear) inPlace(p int) bool { return l.hi && p == 1 }
+
 // expandNibbles8: plane 0 the low nibbles (k0-3), plane 1 the high ones (k4-7), as bytes. With hi
 // accumulators plane 1 stays in place, sixteen times too large.
 func expandNibbles8(l *linear, d amd64.Vec, src any, p int) {
 	switch {
 	case p == 0:
 		l.and(d, src, l.mask)
-	case l.hi:
+	case l.inPlace(p):
 		l.and(d, src, l.maskHi)
 	default:
 		l.shift(amd64.VPSRLW, d, src, 4)
@@ -85,11 +89,8 @@ func expandNibbles16(l *linear, d amd64.Vec, src any, p int) {
 	switch {
 	case p == 0:
 		l.and(d, src, l.mask)
-	case l.hi && p == 1:
+	case l.inPlace(p):
 		l.and(d, src, l.maskHi)
-	case l.hi && p == 3:
-		l.shift(amd64.VPSRLW, d, src, 8)
-		l.and(d, d, l.maskHi)
 	case p == 3:
 		l.shift(amd64.VPSRLW, d, src, 12)
 	default:

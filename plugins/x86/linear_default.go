@@ -41,7 +41,7 @@ func linearDefaults(isa ISA, p kernel.Problem) []kernel.Config {
 		}
 	case isa.EVEX:
 		base[parPrefetch] = 2048
-		base[parHi] = int64(b2i(p.M == 1 && p.Format.Group >= 64))
+		base[parHi] = int64(b2i(p.M == 1 && p.Format.Group >= 32))
 	case fourStreams(isa, p):
 		base[parChunk] = min(base[parChunk], 1) // of four panels, as of one stream
 	default:
@@ -73,8 +73,8 @@ func linearDefaults(isa ISA, p kernel.Problem) []kernel.Config {
 }
 
 // blockKiB is how much of a weight matrix is kept for all rows: a part of the second-level cache, through which
-// activations and results stream beside it. A quarter was measured on AVX2 (RATIONALE.md), 768 KiB of 2 MiB
-// on AVX-512. Where the size is not known it is that of Zen 3 or of Sapphire Rapids.
+// activations and results stream beside it. A quarter was measured on AVX2 (RATIONALE.md); 768 KiB of 2 MiB is
+// an estimate. Where the size is not known it is that of Zen 3 or of Sapphire Rapids.
 func blockKiB(isa ISA) int64 {
 	switch {
 	case isa.EVEX && isa.L2 > 0:

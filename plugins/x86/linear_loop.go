@@ -158,7 +158,7 @@ func (l *linear) expand(i int, src any, p int) amd64.Vec {
 func (l *linear) madd(m, i, r, p int, v amd64.Vec, act any) {
 	at := m*l.width() + i
 	acc := l.acc[at]
-	if l.hi && p%2 == 1 {
+	if l.inPlace(p) {
 		acc = l.hiAcc[at]
 	}
 	switch l.dot() {

@@ -42,7 +42,7 @@ func linearSpace(isa ISA, p kernel.Problem) (kernel.Space, error) {
 	add(parStreams, "panels walked at once, each a sequential stream", choose(many, []int64{1, 2}, []int64{1, 2, 4, 8}))
 	add(parVecs, "vectors of a panel computed at once; a panel has "+fmt.Sprint(p.Layout.Cols*isa.Halves()), divisors(p.Layout.Cols*isa.Halves()))
 	add(parOrder, "weights: activations from memory or kept in registers; rows: expanded weights kept", []int64{0, 1}, "weights", "rows")
-	add(parHi, "own accumulators for high nibbles, left in place", choose(isa.EVEX && p.Format.Bits == 4 && integer, []int64{0, 1}, []int64{0}), "no", "yes")
+	add(parHi, "own accumulators for nibbles left in place, the second of a word or byte", choose(isa.EVEX && p.Format.Bits == 4 && integer, []int64{0, 1}, []int64{0}), "no", "yes")
 	add(parFMem, "float accumulators", choose(t.grouped(), []int64{0, 1}, []int64{0}), "registers", "output tile")
 	add(parIMem, "int32 accumulators of int16 sums", choose(t.sums16(), []int64{0, 1}, []int64{0}), "registers", "scratch")
 	add(parPanel, "weights are unpacked to a panel once for all rows", choose(many && unpacks(p), []int64{0, 1}, []int64{0}), "no", "yes")
