@@ -10,6 +10,7 @@ import (
 
 	"github.com/tilewright/tilewright/engine/bench"
 	"github.com/tilewright/tilewright/search/sim"
+	"github.com/tilewright/tilewright/search/stat"
 	"github.com/tilewright/tilewright/tuner/measure"
 )
 
@@ -87,6 +88,8 @@ func (x trial) run(t *testing.T, u *tune, n int) outcomes {
 			out.void++
 		case err != nil:
 			t.Fatal(err)
+		case c.carried < stat.MinPairs: // the third took longer than planned, and did not fit
+			out.refused++
 		case len(c.sabotage.Caught) != 3:
 			t.Fatalf("%d pairs: %+v", x.pairs, c.sabotage)
 		default:
