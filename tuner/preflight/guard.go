@@ -17,11 +17,12 @@ type Limits struct {
 	Steal     float64       // taken by the hypervisor
 	Memory    float64       // of the time, some task stalled for memory
 	Jump      time.Duration // of the wall clock against the monotonic one
+	Clock     float64       // by which a core's clock differs from that of the blocks before
 }
 
 // DefaultLimits refuse above 5% of stolen capacity, or 50% of any one core.
 func DefaultLimits() Limits {
-	return Limits{Window: 500 * time.Millisecond, Aggregate: 0.05, Core: 0.5, Steal: 0.05, Memory: 0.05, Jump: 50 * time.Millisecond}
+	return Limits{Window: 500 * time.Millisecond, Aggregate: 0.05, Core: 0.5, Steal: 0.05, Memory: 0.05, Jump: 50 * time.Millisecond, Clock: 0.10}
 }
 
 // CoreLoad is the load of one target core: the lesser of the two windows, so that a burst does not

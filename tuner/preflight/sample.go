@@ -1,6 +1,6 @@
 // Package preflight decides whether a host is quiet enough to measure on, and says afterwards
 // whether a measured block was disturbed. It looks at the target cores, not at the whole host; names
-// the processes that use them; and knows steal, throttling, pressure, heat, battery and clock jumps.
+// the processes that use them; and knows steal, throttling, pressure, heat, battery and clocks that move.
 package preflight
 
 import (
@@ -26,6 +26,8 @@ type Source struct {
 	Wall  func() time.Time     // wall clock
 	Sleep func(time.Duration)  // between two samples
 	Self  int                  // pid of the root of the tree that is not foreign
+	// Clock says how long the same steps take on each core at this moment; nil if nobody can say.
+	Clock func(cpus []int) map[int]time.Duration
 }
 
 // Live observes this machine.
@@ -37,6 +39,7 @@ func Live() Source {
 		Wall:  func() time.Time { return time.Now().Round(0) },
 		Sleep: time.Sleep,
 		Self:  os.Getpid(),
+		Clock: readClocks,
 	}
 }
 

@@ -10,6 +10,7 @@ type Watch struct {
 	s    Source
 	cpus []int
 	lim  Limits
+	clk  clocks
 }
 
 // Mark is the start of a block.
@@ -17,7 +18,7 @@ type Mark struct{ begin sample }
 
 // NewWatch watches the target cores.
 func NewWatch(s Source, cpus []int, lim Limits) *Watch {
-	return &Watch{s: s, cpus: cpus, lim: lim}
+	return &Watch{s: s, cpus: cpus, lim: lim, clk: clocks{last: map[int][]float64{}}}
 }
 
 // Block says whether something else moved a block's timings. It knows nothing of the arms: blocks
@@ -58,6 +59,7 @@ func (w *Watch) End(m Mark) Block {
 		blk.Reasons = append(blk.Reasons, fmt.Sprintf("the hypervisor took %.1f%%", 100*blk.Steal))
 	}
 	blk.Reasons = append(blk.Reasons, conditions(a, b, w.lim)...)
+	blk.Reasons = append(blk.Reasons, w.clk.moved(w.s, w.cpus, w.lim.Clock)...)
 	blk.Disturbed = len(blk.Reasons) > 0
 	blk.Processes = busiest(foreign)
 	return blk
