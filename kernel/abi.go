@@ -12,7 +12,8 @@ const (
 	ABIGo   = "go/1" // portable kernel of kernel/ref, called through Func
 )
 
-// MaxCallBytes bounds the weight bytes of one call, so that a call stays under 200 us.
+// MaxCallBytes bounds the weight bytes of one call, but for kernels whose streams are longer together, so that
+// a call stays under 200 us.
 const MaxCallBytes = 768 << 10
 
 // Argument blocks hold unsafe.Pointer and int64 only and live off the Go heap or are pinned for

@@ -80,7 +80,7 @@ func (j *Job) decode(w *Worker, i, n int) {
 	dynamic := false
 	weights.Share(j.Segs, streams, i, n, func(s, lo, hi int) {
 		if n > 1 && j.Kernels[s].Chunk > 0 {
-			hi -= (hi - lo) / 4
+			hi = fixed(lo, hi, streams(s))
 			dynamic = true
 		}
 		j.panels(w, s, 0, lo, hi)
@@ -88,6 +88,13 @@ func (j *Job) decode(w *Worker, i, n int) {
 	if dynamic {
 		j.rest(w, n, streams)
 	}
+}
+
+// fixed is where the part of a share ends that is not handed out on demand: three quarters of it, made up to
+// whole numbers of streams, of which it is made from its start on.
+func fixed(lo, hi, streams int) int {
+	n := hi - lo
+	return min(hi, lo+(n-n/4+streams-1)/streams*streams)
 }
 
 // rest takes chunks of the last quarter of each worker's share until none is left.
@@ -99,7 +106,7 @@ func (j *Job) rest(w *Worker, n int, streams func(int) int) {
 			if chunk <= 0 {
 				return
 			}
-			for p := hi - (hi-lo)/4; p < hi; p += chunk {
+			for p := fixed(lo, hi, streams(s)); p < hi; p += chunk {
 				if at == mine {
 					j.panels(w, s, 0, p, min(hi, p+chunk))
 					mine = j.Next.Add(1) - 1

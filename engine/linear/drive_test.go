@@ -46,6 +46,10 @@ func (r *recorder) tail(args unsafe.Pointer) {
 	if a.Panels != 1 {
 		r.t.Fatalf("tail was given %d panels", a.Panels)
 	}
+	p := diff(a.S, mem.Addr(r.tensor.Scales)) / r.tensor.ScaleBytes
+	if s := r.k.Streams; r.k.Chunk%s == 0 && p < r.tensor.Panels/s*s {
+		r.t.Fatalf("panel %d of %d is left over, streams %d", p, r.tensor.Panels, s)
+	}
 	r.record(a)
 }
 
@@ -107,7 +111,7 @@ func TestEveryPanelOnce(t *testing.T) {
 		for i, s := range segs {
 			e := kernel.Exec{MR: rapid.IntRange(1, 6).Draw(t, "mr"), Streams: rapid.SampledFrom([]int{1, 2, 4}).Draw(t, "streams"),
 				Panel: m > 1 && rapid.Bool().Draw(t, "panel"), PanelStride: 1024, NC: rapid.SampledFrom([]int{0, 3, 8}).Draw(t, "nc"),
-				MC: rapid.SampledFrom([]int{0, 4, 12}).Draw(t, "mc"), Chunk: rapid.SampledFrom([]int{0, 1, 3}).Draw(t, "chunk")}
+				MC: rapid.SampledFrom([]int{0, 4, 12}).Draw(t, "mc"), Chunk: rapid.SampledFrom([]int{0, 1, 3, 4}).Draw(t, "chunk")}
 			act := Act{Act: kernel.Act{Arith: kernel.A8, Group: 32, MR: e.MR}, K: k}
 			point.Acts = append(point.Acts, act)
 			point.ActOf = append(point.ActOf, i)

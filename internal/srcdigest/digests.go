@@ -3,8 +3,8 @@
 package srcdigest
 
 var digests = map[string]string{
-	"kernel":          "b2a398e3ed7d3e90ea28aeca5c383c8cd111938ae73079445acf6959cf421a0d",
-	"engine":          "e26012c4528a052bb2aa3fe2094e5f2ac5dec0f84894c0de80d0a52f02ac2faa",
+	"kernel":          "3a28e0e005a3c0f073f68f2d2bfb4a79498374cd053f71afae6b610d66acdbd3",
+	"engine":          "6f3ea34b39dd83f7f55c3790f733818854a83b58bf31f946ed3d76aa05566aa8",
 	"plugins/x86":     "1b43adf9074ab723707e8a6240c50cf520b03a23bea4e3b1a5d1909904b2050e",
 	"plugins/avx512":  "da6897d229254f62c9b7140bfa0d7ab61691430cf2e0590c1656b4e3273ffd1b",
 	"plugins/avxvnni": "fdacc12ad3904a9815b7583ea50f96bb89013d9008ddc734bd1054ac2355ddb3",
