@@ -68,7 +68,7 @@ func emitFor(ctx context.Context, s *cli.Shared, name, problem, config string) (
 	if err != nil {
 		return nil, err
 	}
-	features := withRequired(h.Features, m)
+	features := withRequired(h.BackendFeatures(h.Features), m)
 	sp, err := b.Space(ctx, features, p)
 	if err != nil {
 		return nil, err

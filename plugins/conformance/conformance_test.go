@@ -174,6 +174,8 @@ func (l liar) Emit(ctx context.Context, h kernel.Features, p kernel.Problem, c k
 		a.Exec.Chunk = *l.calls
 	case "cache":
 		a.Exec.Chunk = int(h.Cache(2) >> 20)
+	case "cache in key":
+		a.Key.ISA = h
 	case "wrong key":
 		a.Key.Config = kernel.Config{"z": 1}
 	case "wrong isa":
@@ -187,7 +189,7 @@ func (l liar) Emit(ctx context.Context, h kernel.Features, p kernel.Problem, c k
 func TestFaultsAreFound(t *testing.T) {
 	for fault, check := range map[string]string{
 		"manifest": checkManifest, "ops": checkOps, "first op": checkOps, "anything goes": checkRefuse, "shuffles": checkSpace, "garbage": checkSpace,
-		"mutates": checkInputs, "opaque": checkConfig, "no work": checkArtifact, "stateful": checkSame, "cache": checkCaches, "wrong key": checkArtifact,
+		"mutates": checkInputs, "opaque": checkConfig, "no work": checkArtifact, "stateful": checkSame, "cache": checkCaches, "cache in key": checkCaches, "wrong key": checkArtifact,
 		"wrong isa": checkArtifact, "panic code": checkNumerics, "none": "",
 	} {
 		t.Run(fault, func(t *testing.T) {

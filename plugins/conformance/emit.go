@@ -49,7 +49,7 @@ func (k *kit) otherCaches(ctx context.Context, p *problem) {
 	first := p.emitted[0]
 	k.tried(checkCaches)
 	a, err := k.emit(ctx, k.host.WithCache(1, 13<<10).WithCache(2, 13<<20).WithCache(3, 0), p.Problem, first.config)
-	if err != nil || a.Digest() != first.digest {
+	if err != nil || a.Digest() != first.digest || a.Key.Digest() != first.artifact.Key.Digest() {
 		k.fail(checkCaches, "%s with %s: another artifact for other caches (%v)", p, first.config, err)
 	}
 }
