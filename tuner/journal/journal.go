@@ -29,7 +29,7 @@ type header struct {
 }
 
 // version changes with the meaning of what is recorded: what another judge measured is not resumed.
-const version = 2
+const version = 3
 
 // Journal is an append-only log of one session. It is safe for concurrent use.
 type Journal struct {

@@ -77,6 +77,22 @@ func TestAnotherSessionStartsAnew(t *testing.T) {
 	j.Close()
 }
 
+// What a version before measured had no turns, and is of other orders: it is not resumed.
+func TestVersionBeforeStartsAnew(t *testing.T) {
+	for v, want := range map[int]int{version - 1: 0, version: 1} {
+		path := filepath.Join(t.TempDir(), "j")
+		text := fmt.Sprintf("{\"journal\":%d,\"session\":\"s\"}\n{\"kind\":\"duel\",\"key\":\"0\",\"body\":1}\n", v)
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		j, err := Open(path, "s")
+		if err != nil || j.Resumed() != want {
+			t.Fatalf("version %d: %v, %d records, want %d", v, err, j.Resumed(), want)
+		}
+		j.Close()
+	}
+}
+
 func TestLinkIsNotFollowed(t *testing.T) {
 	dir := t.TempDir()
 	target := filepath.Join(dir, "target")
