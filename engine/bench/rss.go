@@ -5,7 +5,6 @@ import (
 	"bytes"
 	"fmt"
 	"os"
-	"path/filepath"
 	"runtime/debug"
 	"sort"
 	"strconv"
@@ -21,21 +20,9 @@ func RssAnon(pid int) (int64, error) {
 	if err != nil {
 		return 0, err
 	}
-	kids, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", pid))
-	if err != nil {
-		return 0, err
-	}
-	for _, k := range kids {
-		b, err := os.ReadFile(k)
-		if err != nil {
-			continue // the thread ended
-		}
-		for _, f := range strings.Fields(string(b)) {
-			if child, err := strconv.Atoi(f); err == nil {
-				if n, err := RssAnon(child); err == nil {
-					total += n
-				}
-			}
+	for _, child := range Children(pid) {
+		if n, err := RssAnon(child); err == nil {
+			total += n
 		}
 	}
 	return total, nil

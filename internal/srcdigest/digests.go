@@ -4,7 +4,7 @@ package srcdigest
 
 var digests = map[string]string{
 	"kernel":          "3a28e0e005a3c0f073f68f2d2bfb4a79498374cd053f71afae6b610d66acdbd3",
-	"engine":          "6f3ea34b39dd83f7f55c3790f733818854a83b58bf31f946ed3d76aa05566aa8",
+	"engine":          "ce609df2db17f04440eec28fbb8deccd783cbba31b1c3f5e52f4538ee65438a1",
 	"plugins/x86":     "1b43adf9074ab723707e8a6240c50cf520b03a23bea4e3b1a5d1909904b2050e",
 	"plugins/avx512":  "da6897d229254f62c9b7140bfa0d7ab61691430cf2e0590c1656b4e3273ffd1b",
 	"plugins/avxvnni": "fdacc12ad3904a9815b7583ea50f96bb89013d9008ddc734bd1054ac2355ddb3",
