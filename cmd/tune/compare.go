@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -97,14 +98,15 @@ func compare(cmd *cobra.Command, s *cli.Shared, f *compareFlags, file string) er
 	if err != nil {
 		return err
 	}
-	if err := programs.unchanged(); err != nil {
+	notes, err := programs.unchanged()
+	if err != nil {
 		return err
 	}
 	r, err := grid.Build(spec, results, q.disturbed, provenance(h, programs, started))
 	if err != nil {
 		return err
 	}
-	r.Notes = append(r.Notes, q.notes...)
+	r.Notes = slices.Concat(r.Notes, notes, q.notes)
 	return conclude(cmd, s, f, r, expect)
 }
 
@@ -139,7 +141,11 @@ func conclude(cmd *cobra.Command, s *cli.Shared, f *compareFlags, r *grid.Report
 	case f.record == "":
 		return nil
 	}
-	b, err := indented(r.Expectations())
+	e := r.Expectations()
+	if e.Empty() {
+		return errors.New("--record: no arm has a result that a check could hold to: nothing is written")
+	}
+	b, err := indented(e)
 	if err != nil {
 		return err
 	}

@@ -85,17 +85,23 @@ func TestExchangedExecutableIsNoticed(t *testing.T) {
 	// The arm is the executable, or a script that it runs, or a file that a flag names.
 	for _, argv := range [][]string{{file}, {"/bin/sh", file}, {"/bin/sh", "--model=" + file}} {
 		write("one")
-		used, err := filesOf(argv[0], argv[1:])
+		used, err := hashes{}.filesOf(argv[0], argv[1:])
 		if err != nil {
 			t.Fatal(err)
 		}
-		ps := programs{"a": {path: argv[0], files: used}}
-		if err := ps.unchanged(); err != nil {
+		g := &program{path: argv[0], files: used, runs: 5, wrote: map[string]int{file: 1}}
+		ps := programs{"a": g}
+		if _, err := ps.unchanged(); err != nil {
 			t.Error(err)
 		}
 		write("two")
-		if err := ps.unchanged(); err == nil || !strings.Contains(err.Error(), "two builds") || !strings.Contains(err.Error(), file) {
+		if _, err := ps.unchanged(); err == nil || !strings.Contains(err.Error(), "two builds") || !strings.Contains(err.Error(), file) {
 			t.Errorf("%q: %v", argv, err)
+		}
+		// What most runs write is an output, unless it is what runs.
+		g.wrote[file] = 4
+		if notes, err := ps.unchanged(); (err == nil) != (argv[0] != file) || len(notes) != 1 && err == nil {
+			t.Errorf("%q: %q, %v", argv, notes, err)
 		}
 	}
 }

@@ -1,63 +1,48 @@
 package main
 
 import (
-	"fmt"
+	"log/slog"
 	"os"
-	"path/filepath"
 	"slices"
-	"strconv"
-	"strings"
+	"sync"
 	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/tilewright/tilewright/engine/bench"
 )
 
-// adopt makes this process the parent of whatever loses its own: a process that a command left behind,
-// in whatever session, stays in sight. It returns the children that are here already.
-func adopt() ([]int, error) {
+// adopting makes this process the parent of whatever loses its own: a process that a command left behind,
+// in whatever session, stays in sight. Where the kernel refuses that only the command's own group does.
+var adopting = sync.OnceFunc(func() {
 	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
-		return nil, fmt.Errorf("cannot keep what commands leave behind in sight: %w", err)
+		slog.Warn("what commands leave behind in sessions of their own goes unseen", "why", err)
 	}
-	return children(), nil
-}
+})
 
-// children of this process.
-func children() []int {
-	lists, err := filepath.Glob("/proc/self/task/*/children")
-	if err != nil {
-		return nil
-	}
-	var out []int
-	for _, file := range lists {
-		b, err := os.ReadFile(file)
-		if err != nil {
-			continue // the thread ended
-		}
-		for _, f := range strings.Fields(string(b)) {
-			if pid, err := strconv.Atoi(f); err == nil {
-				out = append(out, pid)
-			}
-		}
-	}
-	return out
+// adopt takes over what commands will leave behind, and returns the children that are here already.
+func adopt() []int {
+	adopting()
+	return bench.Children(os.Getpid())
 }
 
 // since are the children that were not here before.
 func since(before []int) []int {
-	return slices.DeleteFunc(children(), func(pid int) bool { return slices.Contains(before, pid) })
+	return slices.DeleteFunc(bench.Children(os.Getpid()), func(pid int) bool { return slices.Contains(before, pid) })
 }
 
 // end kills the children that came since, and theirs, which become ours when they lose them.
 func end(before []int) {
-	for late := time.Now().Add(2 * time.Second); time.Now().Before(late); time.Sleep(time.Millisecond) {
-		left := since(before)
-		if len(left) == 0 {
-			return
-		}
+	left := since(before)
+	for late := time.Now().Add(2 * time.Second); len(left) > 0 && time.Now().Before(late); left = since(before) {
 		for _, pid := range left {
 			_ = syscall.Kill(pid, syscall.SIGKILL)
 			_, _ = syscall.Wait4(pid, nil, syscall.WNOHANG, nil)
 		}
+		time.Sleep(time.Millisecond)
+	}
+	if len(left) > 0 {
+		slog.Warn("processes that a command left behind do not end: they disturb what follows", "pids", left)
 	}
 }

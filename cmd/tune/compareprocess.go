@@ -7,7 +7,6 @@ import (
 	"os"
 	"os/exec"
 	"runtime"
-	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -21,8 +20,8 @@ import (
 	"github.com/tilewright/tilewright/tuner/measure/grid"
 )
 
-// start runs the process in a group of its own, which is gone when it returns, and watches the memory
-// of its tree: the greatest RssAnon is the second result. The nonce is in its environment.
+// start runs the process in a group of its own, which is gone when it returns. Where memory is a metric it
+// watches that of the tree: the greatest RssAnon is the second result. The nonce is in its environment.
 func (g *program) start(ctx context.Context, nonce string) ([]byte, int64, *measure.Failure) {
 	runtime.LockOSThread() // Pdeathsig is sent when the thread that started the process ends
 	defer runtime.UnlockOSThread()
@@ -38,13 +37,14 @@ func (g *program) start(ctx context.Context, nonce string) ([]byte, int64, *meas
 	c.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 	c.Cancel = func() error { return syscall.Kill(-c.Process.Pid, syscall.SIGKILL) }
 	c.WaitDelay = 2 * time.Second // for pipes that grandchildren hold
-	here, err := adopt()
-	if err == nil {
-		err = c.Start()
-	}
+	here := adopt()
+	err := c.Start()
 	var tree int64
 	if err == nil {
-		peak := watchTree(here, c.Process.Pid)
+		peak := func() int64 { return 0 }
+		if g.memory {
+			peak = watchTree(here)
+		}
 		err = c.Wait()
 		tree = peak()
 		_ = syscall.Kill(-c.Process.Pid, syscall.SIGKILL)
@@ -59,9 +59,9 @@ func (g *program) start(ctx context.Context, nonce string) ([]byte, int64, *meas
 	return nil, 0, failure(err, limited.Err() != nil, c.ProcessState, stderr)
 }
 
-// watchTree samples RssAnon, summed over a child, the others that came since and their descendants, every
-// 10 ms until the returned function is called, which gives the greatest.
-func watchTree(before []int, child int) (peak func() int64) {
+// watchTree samples RssAnon, summed over the children that came since and their descendants, every 10 ms
+// until the returned function is called, which gives the greatest.
+func watchTree(before []int) (peak func() int64) {
 	quit, top := make(chan struct{}), make(chan int64)
 	go func() {
 		t := time.NewTicker(10 * time.Millisecond)
@@ -69,11 +69,7 @@ func watchTree(before []int, child int) (peak func() int64) {
 		var most int64
 		for {
 			var sum int64
-			pids := since(before)
-			if !slices.Contains(pids, child) { // the kernel does not list children
-				pids = append(pids, child)
-			}
-			for _, pid := range pids {
+			for _, pid := range since(before) {
 				if n, err := bench.RssAnon(pid); err == nil {
 					sum += n
 				}
