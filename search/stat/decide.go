@@ -9,7 +9,7 @@ const (
 	Clear       Reason = "better past the margin"
 	SinglePass  Reason = "single pass: not a result"
 	TooFew      Reason = "fewer than 3 completed passes"
-	Slower      Reason = "slower than the default"
+	Slower      Reason = "worse than the default"
 	WithinFloor Reason = "within the noise floor"
 	InMargin    Reason = "the interval includes the margin"
 )
