@@ -5,6 +5,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/tilewright/tilewright/engine"
 	"github.com/tilewright/tilewright/engine/model"
 	"github.com/tilewright/tilewright/kernel"
 )
@@ -72,6 +73,42 @@ func TestLongContext(t *testing.T) {
 		}
 		if d := maxDiff(logits, want); !(d < 1e-3) {
 			t.Errorf("%d threads: logits differ by %.2g", n, d)
+		}
+	}
+}
+
+// TestLargeMatrices: matrices from the sizes on from which decode walks several panels at once and hands
+// out the end on demand. Workers share them in numbers of panels that do not divide, and change no bit.
+func TestLargeMatrices(t *testing.T) {
+	m := small()
+	m.Spec.Hidden, m.Spec.FFN, m.Spec.Vocab, m.Spec.Layers = 1024, 2176, 8307, m.Spec.Layers[:1]
+	run := func(o engine.Options) (out [][]float32) {
+		s := session(t, load(t, m, o))
+		for i := range 3 {
+			logits, err := s.Step(t.Context(), 1000*i)
+			if err != nil {
+				t.Fatal(err)
+			}
+			out = append(out, slices.Clone(logits))
+		}
+		return out
+	}
+	want := run(options(model.W4A8))
+	var first [][]float32
+	for _, n := range []int{1, 2, 3, 5} {
+		o := nativeOptions(model.W4A8)
+		o.Knobs = kernel.DefaultKnobs(n)
+		got := run(o)
+		if first == nil {
+			first = got
+		}
+		for i := range got {
+			if !slices.Equal(got[i], first[i]) {
+				t.Errorf("%d threads, step %d: not the logits of one thread", n, i)
+			}
+			if d := maxDiff(got[i], want[i]); !(d < 0.1) {
+				t.Errorf("%d threads, step %d: logits differ from the portable ones by %.2g", n, i, d)
+			}
 		}
 	}
 }
