@@ -81,7 +81,7 @@ func TestLongContext(t *testing.T) {
 // out the end on demand. Workers share them in numbers of panels that do not divide, and change no bit.
 func TestLargeMatrices(t *testing.T) {
 	m := small()
-	m.Spec.Hidden, m.Spec.FFN, m.Spec.Vocab, m.Spec.Layers = 1024, 2176, 8307, m.Spec.Layers[:1]
+	m.Spec.Hidden, m.Spec.FFN, m.Spec.Vocab, m.Spec.Layers = 2048, 2176, 4307, m.Spec.Layers[:1]
 	run := func(o engine.Options) (out [][]float32) {
 		s := session(t, load(t, m, o))
 		for i := range 3 {

@@ -57,7 +57,7 @@ func changeFeatures(f kernel.Features, isa string, executes func(name string) bo
 	for _, w := range strings.FieldsFunc(isa, func(r rune) bool { return r == ',' }) {
 		name := w[1:]
 		switch {
-		case name == "" || w[0] != '+' && w[0] != '-':
+		case name == "" || w[0] != '+' && w[0] != '-' || strings.Contains(name, "="): // sizes of caches are no features
 			return nil, cli.Usagef("--isa %q: want +FEATURE or -FEATURE, comma separated", w)
 		case w[0] == '-' && !f.Has(name) && !slices.Contains(known, name):
 			return nil, cli.Usagef("--isa %s: no such feature (there are: %s)", w, strings.Join(known, ", "))

@@ -30,6 +30,7 @@ func TestISA(t *testing.T) {
 		"-vendor_op":                     "no such feature",
 		"vendor_op":                      "want +FEATURE",
 		"+":                              "want +FEATURE",
+		"+l2_kib=64":                     "want +FEATURE",
 	} {
 		got, err := changeFeatures(have, isa, func(name string) bool { return name == known[6] })
 		if want == "" && err != nil || want != "" && (!errors.Is(err, cli.ErrUsage) || !strings.Contains(err.Error(), want)) {
