@@ -25,7 +25,7 @@ func codeBytes(p kernel.Problem) int { return p.N * p.K * p.Format.Bits / 8 }
 // linearDefaults are the declared defaults in order of preference: the first that the registers
 // allow counts. They were found by measuring on Zen 3 (AVX2) and Emerald Rapids (AVX-512).
 func linearDefaults(isa ISA, p kernel.Problem) []kernel.Config {
-	base := kernel.Config{parHint: 1, parIMem: 1} // twice the tile
+	base := kernel.Config{parHint: 1, parIMem: int64(b2i(p.M > 1 || fourStreams(isa, p)))} // twice the tile
 	// Sharing out the end of a large matrix on demand evens out workers that differ, on whatever cores; the
 	// steps of a small model are over sooner than it pays.
 	base[parChunk] = int64(4 * b2i(p.M == 1 && codeBytes(p) >= dynamicBytes))
