@@ -64,8 +64,8 @@ func TestVerdicts(t *testing.T) {
 	}{
 		{"faster", DecodeRate, 110, 0.003, quietFloor, Winner, "better past", ""},
 		{"less time", CallTime, 90, 0.003, quietFloor, Winner, "better past", ""},
-		{"more time", CallTime, 110, 0.003, quietFloor, NoWinner, "slower", ""},
-		{"slower", DecodeRate, 90, 0.003, quietFloor, NoWinner, "slower", ""},
+		{"more time", CallTime, 110, 0.003, quietFloor, NoWinner, "worse than", ""},
+		{"slower", DecodeRate, 90, 0.003, quietFloor, NoWinner, "worse than", ""},
 		{"half a percent", DecodeRate, 100.5, 0.0005, quietFloor, NoWinner, "margin", ""},
 		{"wide", DecodeRate, 103, 0.05, quietFloor, NoWinner, "margin", ""},
 		{"within the floor", DecodeRate, 103, 0.003, Floor{Noise: 0.05, Level: Limited}, NoWinner, "noise floor", ""},

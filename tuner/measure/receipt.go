@@ -1,6 +1,7 @@
 package measure
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"maps"
@@ -59,7 +60,7 @@ func (e Expect) Check(r Receipt) error {
 	}
 	switch {
 	case e.Nonce == "" || r.Nonce != e.Nonce:
-		return bad("nonce", r.Nonce, e.Nonce)
+		return bad("nonce", cmp.Or(r.Nonce, "none"), e.Nonce)
 	case e.PID != 0 && r.PID != e.PID:
 		return bad("pid", r.PID, e.PID)
 	case e.Start != 0 && r.Start != e.Start:

@@ -26,8 +26,13 @@ func (r *Report) Text() string {
 	for _, f := range r.Failures {
 		fmt.Fprintf(&b, "failed: %s\n", f)
 	}
+	said := ""
 	for _, x := range r.Rejected {
-		fmt.Fprintf(&b, "rejected: %s, pass %d: %s\n", x.Sample.Arm, x.Sample.Block, x.Why)
+		line := fmt.Sprintf("rejected: %s, pass %d: %s\n", x.Sample.Arm, x.Sample.Block, x.Why)
+		if line != said { // a run without its nonce is rejected in every metric
+			b.WriteString(line)
+		}
+		said = line
 	}
 	for _, n := range r.Notes {
 		fmt.Fprintf(&b, "note: %s\n", n)
@@ -36,7 +41,11 @@ func (r *Report) Text() string {
 }
 
 func (m MetricReport) text(b *strings.Builder, control string) {
-	fmt.Fprintf(b, "\n%s (%s, %s is better), noise floor %s (%s)\n", m.Metric.Name, m.Metric.Unit, m.Metric.Better, percent(m.Floor.Noise), m.Floor.Level)
+	unit := ""
+	if m.Metric.Unit != "" {
+		unit = m.Metric.Unit + ", "
+	}
+	fmt.Fprintf(b, "\n%s (%s%s is better), noise floor %s (%s)\n", m.Metric.Name, unit, m.Metric.Better, percent(m.Floor.Noise), m.Floor.Level)
 	fmt.Fprintf(b, "  %-16s %12s %12s %12s %7s %6s  %-26s %s\n", "arm", "median", "min", "max", "spread", "passes", "ratio to control", "decision")
 	for _, row := range m.Ranking.Rows {
 		ratio, decision := "1", "control"
