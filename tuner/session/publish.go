@@ -92,7 +92,7 @@ func (t *tune) unheard(c confirmation) bool {
 // unjudgedFor reports whether it was for want of time or of quiet that a phase was not judged.
 func (t *tune) unjudgedFor(g *judged) bool {
 	_, aside := t.aside[g.phase]
-	noisy := t.floorOf(g.phase).Level == measure.Refused && g.Why != measure.WhyInert
+	noisy := t.floorOf(g.phase).Level == measure.Refused && g.Decision != measure.Winner && g.Why != measure.WhyInert
 	return aside || noisy || g.Why == measure.WhyBudget || strings.HasSuffix(g.Why, tooFew)
 }
 
