@@ -121,7 +121,7 @@ func (t *tune) changed() bool { return len(t.best)+len(t.layouts) > 0 || t.knobs
 func (t *tune) finalists() []kernel.Choice {
 	var out []kernel.Choice
 	for id, s := range t.best {
-		if id.m == 1 || id.m == 512 || s.clear() {
+		if s.stands(id.m) {
 			out = append(out, s.Choice)
 		}
 	}

@@ -200,3 +200,20 @@ func TestLayoutThatCrashes(t *testing.T) {
 		t.Errorf("%v, %d matrices left in another layout", err, len(u.lab.laid))
 	}
 }
+
+// What no confirmation runs is a finalist only if its gain is sure.
+func TestUnsureGainIsNoFinalist(t *testing.T) {
+	for _, c := range []struct {
+		m    int
+		sure float64
+		want bool
+	}{{1, 0, true}, {512, 0, true}, {4, 0, false}, {4, 0.02, false}, {4, 0.05, true}, {64, -0.1, false}} {
+		u := testTune(t)
+		id := pointID{u.classes[0].Key(), c.m}
+		u.note(u.classes[0], u.variant(t, c.m), &search.Result{Config: kernel.Config{"x": 1}, Score: 0.06, Sure: c.sure, Blocks: 5}, id, true)
+		v := u.res.Verdicts[0]
+		if _, taken := u.best[id]; v.Finalist != c.want || taken != c.want || u.changed() != c.want || strings.Contains(v.Why, "default stays") == c.want {
+			t.Errorf("m %d, sure of %g: finalist %t, taken %t, %q", c.m, c.sure, v.Finalist, taken, v.Why)
+		}
+	}
+}

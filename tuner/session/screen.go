@@ -59,6 +59,10 @@ const smallGain = 0.03
 // search is (TestNothingIsFound of package search).
 func (s screened) clear() bool { return s.Sure > smallGain }
 
+// stands reports whether what was found for a tuning point takes part in the composed arm: the confirmation
+// runs it, or it needs none.
+func (s screened) stands(m int) bool { return m == 1 || m == 512 || s.clear() }
+
 func (t *tune) screen(ctx context.Context) error {
 	if err := t.keepAside(ctx); err != nil {
 		return err
@@ -251,11 +255,16 @@ func (t *tune) note(c model.Class, def kernel.Choice, best *search.Result, id po
 	if best != nil {
 		ch := def
 		ch.Config = best.Config
-		t.best[id] = screened{ch, best.Sure}
+		found := screened{ch, best.Sure}
 		v.Config, v.Ratio.Median = best.Config, math.Exp(best.Score)
-		v.Finalist, v.Why = true, fmt.Sprintf("gains in situ over %d blocks", best.Blocks)
+		v.Why = fmt.Sprintf("gains in situ over %d blocks", best.Blocks)
 		if best.Blocks == 0 {
 			v.Why = "gains in situ; no time for new data"
+		}
+		if v.Finalist = found.stands(id.m); v.Finalist {
+			t.best[id] = found
+		} else {
+			v.Why += "; not surely more than 3%, and no confirmation runs it: the default stays"
 		}
 		if with := t.shares(c); with != "" {
 			v.Why += ", timed with the whole of its region, " + with
