@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/tilewright/tilewright/kernel/jit"
+	"github.com/tilewright/tilewright/search/stat"
 )
 
 // A core whose clock moves voids the blocks in which it did, not all that follow; what lasts a moment is
@@ -88,5 +89,21 @@ func TestReadClocks(t *testing.T) {
 	}
 	if now := readClocks([]int{before[0], 100000}); len(now) != 1 {
 		t.Errorf("%v", now)
+	}
+}
+
+// How far readings of one core scatter: what a clock that moved must stand out from.
+func BenchmarkClock(b *testing.B) {
+	cpus, err := jit.Affinity()
+	if err != nil {
+		b.Fatal(err)
+	}
+	var all []float64
+	for b.Loop() {
+		all = append(all, readClocks(cpus)[cpus[0]].Seconds())
+	}
+	middle := stat.Median(all)
+	for name, p := range map[string]float64{"%-p25": 0.25, "%-p75": 0.75, "%-p98": 0.98} {
+		b.ReportMetric(100*(stat.Quantile(all, p)/middle-1), name)
 	}
 }
