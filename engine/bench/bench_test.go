@@ -1,7 +1,6 @@
 package bench
 
 import (
-	"os"
 	"testing"
 )
 
@@ -42,16 +41,4 @@ func FuzzParse(f *testing.F) {
 			t.Errorf("%q is %+v, its name %s is %+v (%v)", name, got, got, again, err)
 		}
 	})
-}
-
-func TestRssAnon(t *testing.T) {
-	if n, err := RssAnon(os.Getpid()); err != nil || n <= 0 {
-		t.Errorf("RssAnon = %d, %v", n, err)
-	}
-	if _, err := RssAnon(-1); err == nil {
-		t.Error("a process that is not there has memory")
-	}
-	if n := StartPeak().Stop(); n <= 0 {
-		t.Errorf("peak %d", n)
-	}
 }

@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+
+	"golang.org/x/sys/unix"
 )
 
 // Children are the processes that a process has started or taken over, and not yet waited for. Kernels
@@ -35,24 +37,56 @@ func Children(pid int) []int {
 }
 
 func childrenByParent(pid int) []int {
-	stats, err := filepath.Glob("/proc/[0-9]*/stat")
+	dirs, err := filepath.Glob("/proc/[0-9]*")
 	if err != nil {
 		return nil
 	}
 	var out []int
-	for _, file := range stats {
-		b, err := os.ReadFile(file)
+	for _, dir := range dirs {
+		child, err := strconv.Atoi(filepath.Base(dir))
 		if err != nil {
-			continue // the process ended
-		}
-		// "PID (NAME) STATE PARENT ...", where a name may hold anything.
-		f := strings.Fields(string(b[bytes.LastIndexByte(b, ')')+1:]))
-		if len(f) < 2 || f[1] != strconv.Itoa(pid) {
 			continue
 		}
-		if child, err := strconv.Atoi(filepath.Base(filepath.Dir(file))); err == nil {
+		// A process that ended has no stat.
+		if stat, err := procStat(child); err == nil && len(stat) >= 2 && stat[1] == strconv.Itoa(pid) {
 			out = append(out, child)
 		}
 	}
 	return out
+}
+
+// sharesMemory says whether a child has its parent's memory, as it does between vfork and exec, rather
+// than some of its own. Where the kernel does not compare them (kcmp(2), which containers may refuse),
+// a child that has not called exec and is as large as its parent is taken for one that does.
+func sharesMemory(child, parent int) bool {
+	const kcmpVM = 1
+	order, _, errno := unix.Syscall6(unix.SYS_KCMP, uintptr(child), uintptr(parent), kcmpVM, 0, 0, 0)
+	if errno == 0 {
+		return order == 0
+	}
+	return looksShared(child, parent)
+}
+
+func looksShared(child, parent int) bool {
+	const forkNoExec = 0x40 // PF_FORKNOEXEC of the kernel's sched.h
+	stat, err := procStat(child)
+	if err != nil || len(stat) < 7 {
+		return false // it ended
+	}
+	if flags, err := strconv.ParseUint(stat[6], 10, 64); err != nil || flags&forkNoExec == 0 {
+		return false
+	}
+	// Other threads of the parent allocate meanwhile.
+	before, _ := rssAnon(parent)
+	n, err := rssAnon(child)
+	after, _ := rssAnon(parent)
+	return err == nil && min(before, after) <= n && n <= max(before, after)
+}
+
+// procStat is /proc/PID/stat from the state on: state, parent, group, session, terminal, its group,
+// flags and more.
+func procStat(pid int) ([]string, error) {
+	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	// "PID (NAME) STATE PARENT ...", where a name may hold anything.
+	return strings.Fields(string(b[bytes.LastIndexByte(b, ')')+1:])), err
 }

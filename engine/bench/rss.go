@@ -14,18 +14,24 @@ import (
 )
 
 // RssAnon returns the anonymous resident bytes of a process and all its descendants. VmRSS would
-// count the page cache of mapped files, which comes and goes.
+// count the page cache of mapped files, which comes and goes. Memory that a child shares with its
+// parent, as between vfork and exec, counts once.
 func RssAnon(pid int) (int64, error) {
-	total, err := rssAnon(pid)
-	if err != nil {
-		return 0, err
-	}
+	own, err := rssAnon(pid)
+	return own + descendants(pid), err
+}
+
+func descendants(pid int) int64 {
+	var total int64
 	for _, child := range Children(pid) {
-		if n, err := RssAnon(child); err == nil {
-			total += n
+		if !sharesMemory(child, pid) { // asked first: after its exec a child shares no more
+			if n, err := rssAnon(child); err == nil {
+				total += n
+			}
 		}
+		total += descendants(child)
 	}
-	return total, nil
+	return total
 }
 
 func rssAnon(pid int) (int64, error) {
