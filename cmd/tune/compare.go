@@ -19,6 +19,7 @@ import (
 	"github.com/tilewright/tilewright/cmd/internal/app"
 	"github.com/tilewright/tilewright/cmd/internal/cli"
 	"github.com/tilewright/tilewright/tuner/lock"
+	"github.com/tilewright/tilewright/tuner/measure"
 	"github.com/tilewright/tilewright/tuner/measure/grid"
 	"github.com/tilewright/tilewright/tuner/preflight"
 )
@@ -54,7 +55,10 @@ dropped blind to the arm; failures are reported with exit status, signal and the
 expect: {build.rev: "abc"} names values that a run of an arm must show; one that shows another is rejected.
 
 A command prints one JSON document; path and evidence are dotted paths into it. Evidence is what shows that the
-arm's knob acts: arms of equal evidence are reported as inert.`
+arm's knob acts: arms of equal evidence are reported as inert.
+
+Where two runs of the control differ, or their noise floor is above 10%, a metric is not judged: exit status 3.
+With --record it is left out of the file, with --check it is named and is no gate: exit status 3 if nothing is left.`
 
 func compareCmd(s *cli.Shared) *cobra.Command {
 	f := &compareFlags{}
@@ -131,19 +135,35 @@ func conclude(cmd *cobra.Command, s *cli.Shared, f *compareFlags, r *grid.Report
 			return err
 		}
 	}
-	switch {
-	case r.Refused() && !f.allowBusy:
-		return fmt.Errorf("%w: %s", cli.ErrRefused, refusals(r))
+	switch { // a gate is judged by what it can resolve, a comparison as a whole
 	case checked != nil && checked.Failed:
 		return errors.New("an expectation was not met")
 	case checked != nil && !checked.Gated():
 		return fmt.Errorf("%w: no expectation can be a gate on this host: %s", cli.ErrRefused, strings.Join(checked.Ungateable, ", "))
-	case f.record == "":
-		return nil
+	case f.record != "":
+		return record(f, r)
+	case checked == nil && r.Refused() && !f.allowBusy:
+		return fmt.Errorf("%w: %s", cli.ErrRefused, refusals(r))
 	}
+	return nil
+}
+
+// record writes the report's expectations, of the metrics that this host could judge.
+func record(f *compareFlags, r *grid.Report) error {
 	e := r.Expectations()
 	if e.Empty() {
 		return errors.New("--record: no arm has a result that a check could hold to: nothing is written")
+	}
+	if !f.allowBusy {
+		for _, m := range r.Metrics {
+			if m.Floor.Level == measure.Refused {
+				delete(e.Metrics, m.Metric.Name)
+				slog.Warn("--record leaves out what this host cannot judge", "metric", m.Metric.Name, "why", m.Floor.Why)
+			}
+		}
+	}
+	if e.Empty() {
+		return fmt.Errorf("%w: --record: nothing is written: %s", cli.ErrRefused, refusals(r))
 	}
 	b, err := indented(e)
 	if err != nil {
