@@ -19,7 +19,6 @@ import (
 	"github.com/tilewright/tilewright/cmd/internal/app"
 	"github.com/tilewright/tilewright/cmd/internal/cli"
 	"github.com/tilewright/tilewright/tuner/lock"
-	"github.com/tilewright/tilewright/tuner/measure"
 	"github.com/tilewright/tilewright/tuner/measure/grid"
 	"github.com/tilewright/tilewright/tuner/preflight"
 )
@@ -58,7 +57,7 @@ A command prints one JSON document; path and evidence are dotted paths into it. 
 arm's knob acts: arms of equal evidence are reported as inert.
 
 Where two runs of the control differ, or their noise floor is above 10%, a metric is not judged: exit status 3.
-With --record it is left out of the file, with --check it is named and is no gate: exit status 3 if nothing is left.`
+Nothing is recorded then. With --check what got worse elsewhere still fails: exit status 1 comes before 3.`
 
 func compareCmd(s *cli.Shared) *cobra.Command {
 	f := &compareFlags{}
@@ -135,35 +134,19 @@ func conclude(cmd *cobra.Command, s *cli.Shared, f *compareFlags, r *grid.Report
 			return err
 		}
 	}
-	switch { // a gate is judged by what it can resolve, a comparison as a whole
+	switch { // what got worse comes before what could not be judged
 	case checked != nil && checked.Failed:
 		return errors.New("an expectation was not met")
+	case r.Refused() && !f.allowBusy:
+		return fmt.Errorf("%w: %s", cli.ErrRefused, refusals(r))
 	case checked != nil && !checked.Gated():
 		return fmt.Errorf("%w: no expectation can be a gate on this host: %s", cli.ErrRefused, strings.Join(checked.Ungateable, ", "))
-	case f.record != "":
-		return record(f, r)
-	case checked == nil && r.Refused() && !f.allowBusy:
-		return fmt.Errorf("%w: %s", cli.ErrRefused, refusals(r))
+	case f.record == "":
+		return nil
 	}
-	return nil
-}
-
-// record writes the report's expectations, of the metrics that this host could judge.
-func record(f *compareFlags, r *grid.Report) error {
 	e := r.Expectations()
 	if e.Empty() {
 		return errors.New("--record: no arm has a result that a check could hold to: nothing is written")
-	}
-	if !f.allowBusy {
-		for _, m := range r.Metrics {
-			if m.Floor.Level == measure.Refused {
-				delete(e.Metrics, m.Metric.Name)
-				slog.Warn("--record leaves out what this host cannot judge", "metric", m.Metric.Name, "why", m.Floor.Why)
-			}
-		}
-	}
-	if e.Empty() {
-		return fmt.Errorf("%w: --record: nothing is written: %s", cli.ErrRefused, refusals(r))
 	}
 	b, err := indented(e)
 	if err != nil {

@@ -56,31 +56,12 @@ func childrenByParent(pid int) []int {
 }
 
 // sharesMemory says whether a child has its parent's memory, as it does between vfork and exec, rather
-// than some of its own. Where the kernel does not compare them (kcmp(2), which containers may refuse),
-// a child that has not called exec and is as large as its parent is taken for one that does.
+// than some of its own. Where the kernel refuses to compare them (kcmp(2) in some containers) it has its
+// own: a forked worker looks the same otherwise, and too much is better reported than too little.
 func sharesMemory(child, parent int) bool {
 	const kcmpVM = 1
 	order, _, errno := unix.Syscall6(unix.SYS_KCMP, uintptr(child), uintptr(parent), kcmpVM, 0, 0, 0)
-	if errno == 0 {
-		return order == 0
-	}
-	return looksShared(child, parent)
-}
-
-func looksShared(child, parent int) bool {
-	const forkNoExec = 0x40 // PF_FORKNOEXEC of the kernel's sched.h
-	stat, err := procStat(child)
-	if err != nil || len(stat) < 7 {
-		return false // it ended
-	}
-	if flags, err := strconv.ParseUint(stat[6], 10, 64); err != nil || flags&forkNoExec == 0 {
-		return false
-	}
-	// Other threads of the parent allocate meanwhile.
-	before, _ := rssAnon(parent)
-	n, err := rssAnon(child)
-	after, _ := rssAnon(parent)
-	return err == nil && min(before, after) <= n && n <= max(before, after)
+	return errno == 0 && order == 0
 }
 
 // procStat is /proc/PID/stat from the state on: state, parent, group, session, terminal, its group,

@@ -18,7 +18,10 @@ import (
 // parent, as between vfork and exec, counts once.
 func RssAnon(pid int) (int64, error) {
 	own, err := rssAnon(pid)
-	return own + descendants(pid), err
+	if err != nil {
+		return 0, err
+	}
+	return own + descendants(pid), nil
 }
 
 func descendants(pid int) int64 {

@@ -121,8 +121,8 @@ func (c Checked) Gated() bool {
 }
 
 // Check compares a report with a baseline. The band of each arm is the widest of its spread then,
-// its spread now and the noise floor now; a metric whose band is above 10% anywhere, or that this
-// host could not judge, is named as ungateable there and fails nothing.
+// its spread now and the noise floor now; a metric whose band is above 10% anywhere is named as
+// ungateable there and fails nothing; so is every metric where fewer than three passes were kept.
 func (r *Report) Check(e *Expectations) Checked {
 	var out Checked
 	for _, name := range slices.Sorted(maps.Keys(e.Metrics)) {
@@ -159,7 +159,7 @@ func (r *Report) gate(metric, arm string, x Expectancy) Gate {
 		g.Band = max(g.Band, m.Floor.Noise)
 	}
 	switch {
-	case g.Band > Ungateable || m.Floor.Level == measure.Refused:
+	case g.Band > Ungateable:
 		g.State = NotGated
 	case g.Change < -g.Band:
 		g.State = Regressed
