@@ -64,8 +64,7 @@ func sharesMemory(child, parent int) bool {
 	return errno == 0 && order == 0
 }
 
-// procStat is /proc/PID/stat from the state on: state, parent, group, session, terminal, its group,
-// flags and more.
+// procStat is /proc/PID/stat from the state on: state, parent and more.
 func procStat(pid int) ([]string, error) {
 	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	// "PID (NAME) STATE PARENT ...", where a name may hold anything.

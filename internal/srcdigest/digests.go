@@ -4,7 +4,7 @@ package srcdigest
 
 var digests = map[string]string{
 	"kernel":          "3a28e0e005a3c0f073f68f2d2bfb4a79498374cd053f71afae6b610d66acdbd3",
-	"engine":          "a19450ef9c6b01b6c60131eb132251996de0c50e9475943833830016b9d331e6",
+	"engine":          "d07401ab7036959b23d00fda66ac0f7354351a40cf25c9c1b15a510a5e296f2a",
 	"plugins/x86":     "a1f31762e22e4ae7f6a2923e7fa8c3c02e10cac6b25afede95acf047acb4abf5",
 	"plugins/avx512":  "da6897d229254f62c9b7140bfa0d7ab61691430cf2e0590c1656b4e3273ffd1b",
 	"plugins/avxvnni": "fdacc12ad3904a9815b7583ea50f96bb89013d9008ddc734bd1054ac2355ddb3",
